@@ -1,0 +1,2 @@
+/* placeholder */
+extern int cmd_cmd_export_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int cmd_cmd_plan_c_placeholder;

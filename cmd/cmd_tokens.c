@@ -1,0 +1,2 @@
+/* placeholder */
+extern int cmd_cmd_tokens_c_placeholder;

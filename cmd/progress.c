@@ -1,0 +1,2 @@
+/* placeholder */
+extern int cmd_progress_c_placeholder;

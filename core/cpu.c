@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_cpu_c_placeholder;

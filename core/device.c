@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_device_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_dtype_c_placeholder;

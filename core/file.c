@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_file_c_placeholder;

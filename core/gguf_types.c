@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_gguf_types_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_json_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_ledger_c_placeholder;

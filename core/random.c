@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_random_c_placeholder;

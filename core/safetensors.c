@@ -1,0 +1,2 @@
+/* placeholder */
+extern int core_safetensors_c_placeholder;

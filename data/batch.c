@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_batch_c_placeholder;

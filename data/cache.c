@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_cache_c_placeholder;

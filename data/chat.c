@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_chat_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_dataset_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_jinja_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_jinja_filters_c_placeholder;

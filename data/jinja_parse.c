@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_jinja_parse_c_placeholder;

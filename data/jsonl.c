@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_jsonl_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_rows_c_placeholder;

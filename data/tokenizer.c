@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_tokenizer_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_tokenizer_bpe_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int data_tokenizer_spm_cc_placeholder;

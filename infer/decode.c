@@ -1,0 +1,2 @@
+/* placeholder */
+extern int infer_decode_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int infer_eval_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int infer_kv_cache_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int infer_sample_c_placeholder;

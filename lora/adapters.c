@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_adapters_c_placeholder;

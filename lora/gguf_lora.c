@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_gguf_lora_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_linear_c_placeholder;

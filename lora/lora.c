@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_lora_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_peft_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int lora_targets_c_placeholder;

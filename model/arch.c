@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_arch_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_block_backward_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_block_forward_c_placeholder;

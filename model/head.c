@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_head_c_placeholder;

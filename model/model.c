@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_model_c_placeholder;

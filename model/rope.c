@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_rope_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_shape_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_source_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int model_weights_c_placeholder;

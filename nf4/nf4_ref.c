@@ -1,0 +1,2 @@
+/* placeholder */
+extern int nf4_nf4_ref_c_placeholder;

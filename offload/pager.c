@@ -1,0 +1,2 @@
+/* placeholder */
+extern int offload_pager_c_placeholder;

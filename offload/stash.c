@@ -1,0 +1,2 @@
+/* placeholder */
+extern int offload_stash_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_element_ref_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_embed_ref_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_ops_c_placeholder;

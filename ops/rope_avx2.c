@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_rope_avx2_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_rope_ref_c_placeholder;

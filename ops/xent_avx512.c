@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_xent_avx512_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int ops_xent_ref_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int optim_adamw_ref_c_placeholder;

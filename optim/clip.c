@@ -1,0 +1,2 @@
+/* placeholder */
+extern int optim_clip_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int optim_optims_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int optim_schedule_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_checkpoint_c_placeholder;

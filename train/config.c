@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_config_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_options_c_placeholder;

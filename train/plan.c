@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_plan_c_placeholder;

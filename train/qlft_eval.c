@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_qlft_eval_c_placeholder;

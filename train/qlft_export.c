@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_qlft_export_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_qlft_inspect_c_placeholder;

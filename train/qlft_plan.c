@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_qlft_plan_c_placeholder;

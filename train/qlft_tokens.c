@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_qlft_tokens_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_recipe_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_report_c_placeholder;

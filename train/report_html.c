@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_report_html_c_placeholder;

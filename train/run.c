@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_run_c_placeholder;

@@ -1,0 +1,2 @@
+/* placeholder */
+extern int train_trainer_c_placeholder;
