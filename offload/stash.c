@@ -1,2 +1,0 @@
-/* placeholder */
-extern int offload_stash_c_placeholder;
