@@ -24,8 +24,16 @@ qlft_status file_read_text(char **out, size_t *bytes, const char *path, size_t l
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 
-/* ---- writing: to PATH.tmp-PID, then fsync, rename, fsync of the folder ---- */
-typedef struct file_writer { int handle; char *path, *temporary; size_t written; qlft_status failed; } file_writer;
+/* ---- writing: to PATH.tmp-PID, then fsync, rename, fsync of the folder ----
+ * A link is followed, so that it stays a link; what is neither missing nor a regular file is refused. */
+typedef struct file_writer {
+    int            handle;
+    char          *path, *temporary; /* temporary == NULL: nothing is open */
+    unsigned char *buffer;           /* gathers small pieces */
+    size_t         buffered, written;
+    int            error;            /* errno of the first failure, 0 if none */
+    qlft_status    failed;
+} file_writer;
 qlft_status file_writer_open(file_writer *out, const char *path);
 /* Errors stick and are reported by commit; short writes are completed. */
 void        file_writer_put(file_writer *w, const void *data, size_t bytes);
@@ -38,13 +46,14 @@ qlft_status file_write_text(const char *path, const char *text);
 /* ---- folders ---- */
 qlft_status folder_make(const char *path); /* with parents; an existing one is fine */
 qlft_status folder_remove(const char *path); /* with all it holds; a missing one is fine */
-/* Renames a finished folder and fsyncs its files and its parent: FROM must hold only files. */
+/* Renames a finished folder and fsyncs its files and its parent: FROM must hold only files. A folder that has the name TO
+ * already is exchanged with it in one step where the system can (renameat2), and then removed. */
 qlft_status folder_publish(const char *from, const char *to);
 qlft_status folder_writable(const char *path); /* proves it by writing and removing a file */
 /* Free bytes of the file system that holds path (an existing file or folder). */
 qlft_status folder_free_bytes(size_t *out, const char *path);
 
-/* An advisory lock (flock) on FOLDER/.lock, gone with the process. QLFT_EIO that names the other process if held. */
+/* An advisory lock (flock) on FOLDER/.lock, gone with the process; the file stays. QLFT_EIO that names the other process if held. */
 qlft_status folder_lock(int *out_handle, const char *folder);
 void        folder_unlock(int handle);
 

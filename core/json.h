@@ -10,10 +10,14 @@
 extern "C" {
 #endif
 
-/* Parses text (not NUL-terminated, strict UTF-8, NUL allowed in strings). `what` names the source in messages.
+/* Parses text (not NUL-terminated, strict UTF-8, NUL allowed in strings). Any value may stand at the top: test what you got.
+ * Integers beyond 64 bits, as Hugging Face writes for "no limit", become reals. Messages name `what`, line and column.
  * The value is yours: json_decref. */
 qlft_status json_parse(json_t **out, const char *text, size_t bytes, const char *what);
 qlft_status json_read_file(json_t **out, const char *path, size_t limit_bytes);
+/* The value as text, yours to free(), reals in the shortest form that reads back equal, keys in insertion order.
+ * `indent` 0 is one line; no newline at the end. */
+qlft_status json_print(char **out, const json_t *value, int indent);
 /* Written whole or not at all, indented by 1, keys in insertion order. */
 qlft_status json_write_file(const json_t *value, const char *path);
 
