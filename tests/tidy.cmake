@@ -1,0 +1,45 @@
+# No tracked file says that it is unfinished or is too large for a repository of source code:
+#     cmake -DROOT=/path/to/checkout -P tests/tidy.cmake
+# Without a git checkout (a source archive) there is no list of tracked files: the test says "skipped".
+cmake_minimum_required(VERSION 3.25)
+
+set(largest_bytes 2097152)
+# Written in pieces so that this file does not match itself.
+string(CONCAT marks "(place" "holder|TO" "DO|FIX" "ME|XX" "X[^X])")
+
+find_program(GIT git)
+if(NOT GIT OR NOT EXISTS ${ROOT}/.git)
+    message(STATUS "skipped: not a git checkout")
+    return()
+endif()
+# root in CI may not own the clone
+execute_process(COMMAND ${GIT} -c safe.directory=* ls-files WORKING_DIRECTORY ${ROOT} OUTPUT_VARIABLE tracked RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "git ls-files failed in ${ROOT}")
+endif()
+string(REGEX REPLACE "\n$" "" tracked "${tracked}")
+string(REPLACE "\n" ";" tracked "${tracked}")
+
+set(found "")
+foreach(path IN LISTS tracked)
+    if(NOT EXISTS ${ROOT}/${path})
+        continue()
+    endif()
+    file(SIZE ${ROOT}/${path} bytes)
+    if(bytes GREATER largest_bytes)
+        list(APPEND found "${path}: ${bytes} bytes: too large for a file in the repository")
+    endif()
+    if(path MATCHES "^(tests/golden|recipes/data)/|^LICENSE$")
+        continue()
+    endif()
+    file(STRINGS ${ROOT}/${path} lines REGEX "${marks}")
+    foreach(line IN LISTS lines)
+        list(APPEND found "${path}: ${line}")
+    endforeach()
+endforeach()
+if(found)
+    list(JOIN found "\n  " shown)
+    message(FATAL_ERROR "unfinished or too large:\n  ${shown}")
+endif()
+list(LENGTH tracked count)
+message(STATUS "tidy: ${count} tracked files")
