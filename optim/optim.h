@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct optim_hyper {
-    float   lr, beta1, beta2, eps, weight_decay;
+    double  lr, beta1, beta2, eps, weight_decay; /* double, as Python holds them: 1 - 0.999 differs in F32 in the fifth digit */
     float   gradient_scale; /* multiplies every gradient: 1 / tokens times the clipping factor */
     int64_t step;           /* 1 for the first */
 } optim_hyper;
