@@ -85,6 +85,8 @@ typedef struct qlft_option_info {
 int                     qlft_option_count(void);
 const qlft_option_info *qlft_option_at(int index);
 bool                    qlft_option_applies(int index, const char *command);
+/* The one of words[count] that is nearest to `text`, NULL if none is near: "did you mean ...". Borrowed. */
+const char *qlft_nearest(const char *text, const char *const *words, int count);
 
 /* ---- configuration ---- */
 typedef struct qlft_config qlft_config;

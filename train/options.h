@@ -31,33 +31,32 @@ unsigned command_bit(const char *name);
 const char *command_name(unsigned bit);
 
 enum {
-    OPTION_REQUIRED = 1,  /* the command cannot do without it */
-    OPTION_ABOVE = 2,     /* the lower bound itself is refused */
-    OPTION_BELOW = 4,     /* the upper bound itself is refused */
-    OPTION_NO_RECIPE = 8, /* belongs to the call, not to the run: not written into recipes and reports */
-    OPTION_AUTO = 16,     /* the value 0 is not writable and means that the default in words holds */
+    OPTION_ABOVE = 1,     /* the lower bound itself is refused */
+    OPTION_BELOW = 2,     /* the upper bound itself is refused */
+    OPTION_NO_RECIPE = 4, /* belongs to the call, not to the run: not written into recipes and reports */
+    OPTION_WORDS = 8      /* the default is said in words for people and is not parsed: the field stays 0 or NULL */
 };
 
 typedef struct option_row {
-    qlft_option_info info; /* default_text of words (OPTION_AUTO, or NULL values) is for people; all else is parsed by config.c */
-    unsigned         commands, flags;
-    double           min, max;   /* of numbers; both 0: none */
-    const char      *choices;    /* "adamw|adamw8": the field holds the index */
-    size_t           offset, count_offset; /* in qlft_config; count_offset of lists */
+    qlft_option_info info;
+    unsigned commands, flags;
+    double min, max;                         /* of numbers; both 0: none */
+    const char *choices;                     /* "adamw|adamw8": the field holds the index */
+    size_t offset, count_offset;             /* in qlft_config; count_offset of lists */
+    double (*resolve)(const qlft_config *c); /* what a number that was not given is; NULL: the field itself */
+    bool (*accepts)(const char *text);       /* texts of a fixed form; NULL: any */
 } option_row;
 
 extern const option_row options[];
-extern const int        options_count;
+extern const int options_count;
 
 /* The row that `command` (one bit) takes by this name; NULL if it takes none. */
 const option_row *option_find(const char *name, unsigned command);
 /* A message for a name that `command` does not take: the nearest name, or the command it belongs to. QLFT_EARG. */
 qlft_status option_unknown(const char *name, unsigned command);
-/* Words `text` of a '|'-separated list: index, or -1. And the word at index: its start; *length. */
-int         choice_index(const char *choices, const char *text);
+/* The place of `text` in a '|'-separated list, -1 if it is not there; and the word at a place, *length bytes of it (NULL past the end). */
+int choice_index(const char *choices, const char *text);
 const char *choice_at(const char *choices, int index, int *length);
-/* The word of choices (NULL-terminated list) nearest to `text`, NULL if none is near: Damerau-Levenshtein distance of at most a third of the length, and 1 at least. */
-const char *nearest_word(const char *text, const char *const *words, int count);
 
 #ifdef __cplusplus
 }
