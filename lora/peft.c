@@ -169,7 +169,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Target names as PEFT writes them: short ones if these name exactly the adapted modules of every layer, else the modules' full names. */
-static json_t *target_names(linear *const *list, int count)
+static json_t *target_names(linear *const *list, int count, int layers)
 {
     const char **names = calloc((size_t)count, sizeof *names);
     json_t      *out = json_array();
@@ -180,9 +180,7 @@ static json_t *target_names(linear *const *list, int count)
         while (seen < distinct && strcmp(names[seen], short_name(list[i])) != 0) seen++;
         if (seen == distinct) names[distinct++] = short_name(list[i]);
     }
-    uint64_t last_site = list[count - 1]->site;
-    bool     uniform = count % distinct == 0 && (uint64_t)(count / distinct) == last_site / 7 + 1;
-    if (!uniform) {
+    if (count != distinct * layers) { /* a name is at most once in a layer, so equality means: each in every layer */
         distinct = count;
         for (int i = 0; i < count; i++) names[i] = list[i]->name;
     }
@@ -202,9 +200,9 @@ static json_t *whole_or_real(double value)
     return value == floor(value) && fabs(value) < 1e15 ? json_integer((json_int_t)value) : json_real(value);
 }
 
-static qlft_status write_config(const char *folder, linear *const *list, int count, const peft_config *c, const char *base)
+static qlft_status write_config(const char *folder, linear *const *list, int count, int layers, const peft_config *c, const char *base)
 {
-    json_t     *names = target_names(list, count);
+    json_t     *names = target_names(list, count, layers);
     json_t     *alpha = whole_or_real(c->alpha);
     json_t     *config = names && alpha ? json_pack("{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:o, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}", "alpha_pattern",
                                                     "auto_mapping", "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1, "init_lora_weights", 1,
@@ -233,7 +231,7 @@ static qlft_status check_values(const linear *l, const float *master, bool allow
     return status_fail(QLFT_ENUMERIC, "lora_B of %s is all zero: the adapter would do nothing there, so it is not written; train more steps (the first ones of a warm-up run at rate 0)", l->name);
 }
 
-qlft_status peft_write(const char *folder, linear *const *list, int count, const float *master, const peft_config *config, const char *base, bool allow_zero_b,
+qlft_status peft_write(const char *folder, linear *const *list, int count, int layers, const float *master, const peft_config *config, const char *base, bool allow_zero_b,
                        char sha256[SHA256_HEX_BYTES])
 {
     static const char *const metadata[] = {"format", "pt", NULL};
@@ -253,7 +251,7 @@ qlft_status peft_write(const char *folder, linear *const *list, int count, const
         tensors[2 * i] = (safetensors_out){names[2 * i], ST_F32, 2, {l->rank, l->in}, master + l->offset};
         tensors[2 * i + 1] = (safetensors_out){names[2 * i + 1], ST_F32, 2, {l->out, l->rank}, master + l->offset + l->rank * l->in};
     }
-    if ((status = write_config(folder, list, count, config, base)) != QLFT_OK) goto done;
+    if ((status = write_config(folder, list, count, layers, config, base)) != QLFT_OK) goto done;
     status = safetensors_write(path, tensors, 2 * count, metadata, sha256);
 done:
     free(tensors);

@@ -38,8 +38,8 @@ void        peft_close(peft_adapter *p); /* accepts a zeroed one */
 qlft_status peft_read_module(float *master, const peft_adapter *p, const peft_module *module, const linear *l);
 
 /* Writes both files into an existing folder; FP32. Refuses values that are not finite, and a B that is all zero: such an adapter does nothing.
- * `base` is base_model_name_or_path. `allow_zero_b`: checkpoints before anything was learned. */
-qlft_status peft_write(const char *folder, linear *const *list, int count, const float *master, const peft_config *config, const char *base, bool allow_zero_b,
+ * `base` is base_model_name_or_path; `layers`: of the model, to tell targets in every layer from targets in some. `allow_zero_b`: checkpoints before anything was learned. */
+qlft_status peft_write(const char *folder, linear *const *list, int count, int layers, const float *master, const peft_config *config, const char *base, bool allow_zero_b,
                        char sha256[SHA256_HEX_BYTES]);
 
 /* The next rank of vLLM's list (max_lora_rank) at or above r; 0 if r is above 512. */
