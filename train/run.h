@@ -1,0 +1,89 @@
+/* Everything of one run: configuration, device, model, data, memory. The commands of qlft.h are made of these steps:
+ *   run_open_model -> run_open_data -> plan_make (dry bind) -> run_reserve (real bind, the same function) -> run_load -> work -> run_close */
+#ifndef TRAIN_RUN_H
+#define TRAIN_RUN_H
+
+#include "data/dataset.h"
+#include "lora/peft.h"
+#include "model/model.h"
+#include "offload/pager.h"
+#include "optim/optim.h"
+#include "train/config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the plan decides. */
+typedef struct plan_choice {
+    int64_t tokens;     /* of a micro-batch at most */
+    int64_t loss_rows;
+    bool    keep_blocks, page_optim;
+} plan_choice;
+
+/* What the memory is for. */
+typedef enum run_work { RUN_FORWARD, RUN_GRADIENT, RUN_TRAIN } run_work;
+
+/* Seconds of each phase, for the report. */
+typedef struct run_phases { double load, tokenize, train, eval, save; } run_phases;
+
+typedef struct run {
+    const qlft_config   *config;
+    const qlft_observer *observer; /* may be NULL */
+
+    device          *dev;
+    model           *m;
+    const optim_kind *optim;
+    peft_config      adapter;      /* rank 0: none */
+    peft_adapter     continued;    /* of --adapter; count 0: none */
+    linear         **adapted;      /* [adapted_count] */
+    int              adapted_count;
+
+    tokenizer *tok;                /* NULL for tokens rows without one */
+    dataset   *data, *eval_data;   /* eval_data may be NULL */
+    batcher   *batches, *eval_batches;
+    int64_t    steps;              /* optimizer steps of the run */
+
+    run_work    work;
+    plan_choice choice;
+    ledger      planned, used;
+    size_t      budget;            /* bytes all tiers together may take */
+    arena       memory;
+    pager       pages;             /* home[0]: FP32 master, then the optimizer's states */
+    batch       rows;              /* arrays of a micro-batch */
+
+    run_phases phases;
+    double     started;            /* clock at the start */
+} run;
+
+double run_clock(void); /* seconds, monotonic */
+
+qlft_status run_start(run *r, const qlft_config *c, const qlft_observer *observer);
+void        run_close(run *r); /* accepts a zeroed one */
+
+/* Device, headers of the base, and the adapter: that of --adapter, else for RUN_TRAIN a fresh one by options. */
+qlft_status run_open_model(run *r, run_work work);
+/* Tokenizer (if there is one) and data sets with their batches. Without RUN_TRAIN, --data is what is evaluated, in order. */
+qlft_status run_open_data(run *r);
+/* One reservation a tier, then the real bind. */
+qlft_status run_reserve(run *r);
+/* Takes all memory of the run, dry or real. */
+void        run_bind(run *r, arena *a);
+/* Base weights, and the adapter's values: fresh, or those of --adapter. */
+qlft_status run_load(run *r);
+bool        run_stopped(const run *r);
+/* A model_progress that tells the observer of phase "load". */
+void        run_progress_load(void *payload, int64_t done, int64_t total);
+/* Micro-batch `b` as the model takes it. */
+model_batch run_model_batch(const batch *b, uint64_t micro_step);
+
+/* ---- train/plan.c ---- */
+/* For micro-batches of at most `tokens`, chooses what fits: dry bind, pull the next lever, repeat. QLFT_EFIT names the largest rows and the options that would help. */
+qlft_status plan_make(run *r, int64_t tokens);
+json_t     *plan_json(run *r); /* as qlft_plan documents, without "base" and "data"; NULL without memory */
+size_t      plan_total(const ledger *book); /* peak bytes of all tiers */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
