@@ -4,7 +4,7 @@
 # compile alone.
 cmake_minimum_required(VERSION 3.25)
 
-set(warnings -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Werror -ffp-contract=off)
+set(warnings -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Werror -ffp-contract=off -fopenmp)
 set(command_c ${C_COMPILER} -x c -std=c11 -pedantic -Wstrict-prototypes -Wmissing-prototypes)
 set(command_cxx ${CXX_COMPILER} -x c++ -std=c++17)
 
