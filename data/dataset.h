@@ -37,12 +37,24 @@ typedef struct data_counts {
 
 typedef struct sample {
     const int32_t *tokens;  /* [length] in the map */
-    const int32_t *labels;  /* [length]: the id where token i is a target, else -100; label 0 never counts (nothing predicts it) */
+    const uint8_t *targets; /* [ceil(length / 8)] in the map: bit i % 8 of byte i / 8 is set where token i is a target. Token 0 may be marked but never counts
+                             * (nothing predicts it) */
     int64_t        length;
-    int64_t        supervised; /* labels that count */
+    int64_t        supervised; /* targets that count */
     int64_t        line;    /* physical line in its file, 1 for the first */
     int32_t        file;    /* index of the path */
 } sample;
+
+static inline bool sample_is_target(const sample *s, int64_t i)
+{
+    return (s->targets[i / 8] >> (i % 8) & 1) != 0;
+}
+
+/* As Hugging Face writes labels: the id where token i is a target, else -100. */
+static inline int32_t sample_label(const sample *s, int64_t i)
+{
+    return sample_is_target(s, i) ? s->tokens[i] : -100;
+}
 
 typedef struct dataset dataset;
 
