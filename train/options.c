@@ -49,7 +49,7 @@ enum {
 #define OPTION(option, where, type, metavar, normal, takers, text)                                                                                             \
     .info.name = option, .info.group = where, .info.kind = QLFT_OPTION_##type, .info.value = metavar, .info.default_text = normal, .commands = (takers),     \
     .info.help = text
-#define FROM(low) .info.bounds = #low " or more", .min = low, .max = 9e15
+#define FROM(low) .info.bounds = #low " or more", .min = low, .max = 9007199254740992.0
 #define ABOVE(low, high) .info.bounds = "above " #low ", at most " #high, .min = low, .max = high, .flags = OPTION_ABOVE
 #define BELOW(low, high) .info.bounds = #low " to below " #high, .min = low, .max = high, .flags = OPTION_BELOW
 #define RANGE(low, high) .info.bounds = #low " to " #high, .min = low, .max = high
