@@ -1,6 +1,8 @@
 #include "ops/levels.h"
+#include "ops/act_vector.h"
 
 void act_avx2_fill(ops_table *t)
 {
-    (void)t;
+    t->act_forward = act_forward;
+    t->act_backward = act_backward;
 }

@@ -1,6 +1,9 @@
 #include "ops/levels.h"
+#include "ops/element_vector.h"
 
 void element_avx2_fill(ops_table *t)
 {
-    (void)t;
+    t->cast = cast;
+    t->add = add;
+    t->sum_squares = sum_squares;
 }

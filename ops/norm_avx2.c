@@ -1,6 +1,8 @@
 #include "ops/levels.h"
+#include "ops/norm_vector.h"
 
 void norm_avx2_fill(ops_table *t)
 {
-    (void)t;
+    t->norm_forward = norm_forward;
+    t->norm_backward = norm_backward;
 }

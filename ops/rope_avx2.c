@@ -1,6 +1,7 @@
 #include "ops/levels.h"
+#include "ops/rope_vector.h"
 
 void rope_avx2_fill(ops_table *t)
 {
-    (void)t;
+    t->rope = rope;
 }
