@@ -206,7 +206,6 @@ static void bind_staging(model *m, arena *a)
         if (role < BLOCK_LINEARS && rows * cols > most) most = rows * cols;
     }
     most_blocks = nf4_blocks(most);
-    m->staging_count = most;
     m->staging = arena_take(a, TIER_DEVICE, LEDGER_STAGING, "load", "one tensor", bytes);
     m->staging_absmax = m->options.quantize && m->options.double_quant
                             ? arena_take(a, TIER_DEVICE, LEDGER_STAGING, "load", "its block scales", (size_t)most_blocks * sizeof(float))

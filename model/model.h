@@ -95,7 +95,7 @@ typedef struct model {
     double *token_losses;        /* [N] loss of each counted token of the last pass, else 0 */
     float  *staging;             /* one full-precision tensor, loading only */
     float  *staging_absmax;
-    int64_t staging_count;
+    double  quantize_seconds;    /* of the last model_load */
 } model;
 
 /* Reads config and headers; no weights. `dev` is borrowed. */

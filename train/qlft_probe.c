@@ -96,14 +96,14 @@ typedef struct probe_output {
     float  loss, norm;
 } probe_output;
 
-static void probe_add(probe_output *o, const char *name, int rank, const int64_t *shape, const float *data)
+static void probe_add(probe_output *o, const char *name, int rank, const int64_t *extent, const float *data)
 {
     safetensors_out *t = &o->tensors[o->count];
     snprintf(o->names[o->count], sizeof o->names[0], "%s", name);
     t->name = o->names[o->count++];
     t->type = ST_F32;
     t->rank = rank;
-    for (int i = 0; i < rank; i++) t->shape[i] = shape[i];
+    for (int i = 0; i < rank; i++) t->shape[i] = extent[i];
     t->data = data;
 }
 

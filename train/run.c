@@ -190,6 +190,13 @@ qlft_status run_open_data(run *r)
     return status;
 }
 
+int64_t run_largest_batch(const run *r)
+{
+    int64_t most = batcher_max_tokens(r->batches);
+    if (r->eval_batches && batcher_max_tokens(r->eval_batches) > most) most = batcher_max_tokens(r->eval_batches);
+    return most;
+}
+
 /* ---- memory ---- */
 
 static void bind_rows(batch *b, arena *a, int64_t tokens)
@@ -263,6 +270,7 @@ qlft_status run_load(run *r)
     QLFT_TRY(model_load(r->m, run_progress_load, r, r->observer ? (const volatile int *)r->observer->stop : NULL));
     QLFT_TRY(load_adapter(r));
     r->phases.load = run_clock() - started;
+    r->phases.quantize = r->m->quantize_seconds;
     return QLFT_OK;
 }
 

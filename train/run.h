@@ -25,7 +25,7 @@ typedef struct plan_choice {
 typedef enum run_work { RUN_FORWARD, RUN_GRADIENT, RUN_TRAIN } run_work;
 
 /* Seconds of each phase, for the report. */
-typedef struct run_phases { double load, tokenize, train, eval, save; } run_phases;
+typedef struct run_phases { double load, quantize, tokenize, train, eval, save; } run_phases;
 
 typedef struct run {
     const qlft_config   *config;
@@ -65,6 +65,8 @@ void        run_close(run *r); /* accepts a zeroed one */
 qlft_status run_open_model(run *r, run_work work);
 /* Tokenizer (if there is one) and data sets with their batches. Without RUN_TRAIN, --data is what is evaluated, in order. */
 qlft_status run_open_data(run *r);
+/* Tokens of the largest micro-batch of the run, training or evaluation. */
+int64_t run_largest_batch(const run *r);
 /* One reservation a tier, then the real bind. */
 qlft_status run_reserve(run *r);
 /* Takes all memory of the run, dry or real. */
