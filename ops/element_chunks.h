@@ -1,4 +1,4 @@
-/* What the levels of the element-wise operations must share: how a sum of squares is cut, and the scale of dropout. */
+/* What the levels of the element-wise operations share: how a sum of squares is cut, and the constants of dropout. */
 #ifndef OPS_ELEMENT_CHUNKS_H
 #define OPS_ELEMENT_CHUNKS_H
 
@@ -8,32 +8,11 @@
 extern "C" {
 #endif
 
-enum { ELEMENT_CHUNKS = 256, ELEMENT_CHUNK_LEAST = 4096 };
-
 /* Sum of squares of elements [from, from + count) of a row. */
 typedef double (*element_span_squares)(tensor x, int64_t row, int64_t from, int64_t count);
 
-/* The flat row-major order in at most ELEMENT_CHUNKS chunks, whose bounds depend on the shape only; chunks in parallel, their sums added in order. */
-static inline double element_sum_squares(device *d, tensor x, element_span_squares span)
-{
-    double sums[ELEMENT_CHUNKS], total = 0;
-    const int64_t all = x.rows * x.cols;
-    int64_t chunk = (all + ELEMENT_CHUNKS - 1) / ELEMENT_CHUNKS;
-    if (chunk < ELEMENT_CHUNK_LEAST) chunk = ELEMENT_CHUNK_LEAST;
-    const int64_t chunks = (all + chunk - 1) / chunk;
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (int64_t c = 0; c < chunks; c++) {
-        int64_t at = c * chunk, end = at + chunk < all ? at + chunk : all;
-        sums[c] = 0;
-        while (at < end) {
-            int64_t row = at / x.cols, from = at % x.cols, count = x.cols - from < end - at ? x.cols - from : end - at;
-            sums[c] += span(x, row, from, count);
-            at += count;
-        }
-    }
-    for (int64_t c = 0; c < chunks; c++) total += sums[c];
-    return total;
-}
+/* The flat row-major order in at most 256 chunks of at least 4096, whose bounds depend on the shape only; chunks in parallel, their sums added in order. */
+double element_sum_squares(device *d, tensor x, element_span_squares span);
 
 static inline float element_dropout_scale(float p)
 {

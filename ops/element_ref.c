@@ -4,6 +4,26 @@
 #include "ops/element_chunks.h"
 #include "ops/levels.h"
 
+enum { CHUNKS = 256, CHUNK_LEAST = 4096 };
+
+double element_sum_squares(device *d, tensor x, element_span_squares span)
+{
+    double sums[CHUNKS], total = 0;
+    const int64_t all = x.rows * x.cols, even = (all + CHUNKS - 1) / CHUNKS, chunk = even < CHUNK_LEAST ? CHUNK_LEAST : even;
+    const int64_t chunks = (all + chunk - 1) / chunk;
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (int64_t c = 0; c < chunks; c++) {
+        const int64_t end = (c + 1) * chunk < all ? (c + 1) * chunk : all;
+        sums[c] = 0;
+        for (int64_t at = c * chunk, count; at < end; at += count) {
+            count = x.cols - at % x.cols < end - at ? x.cols - at % x.cols : end - at;
+            sums[c] += span(x, at / x.cols, at % x.cols, count);
+        }
+    }
+    for (int64_t c = 0; c < chunks; c++) total += sums[c];
+    return total;
+}
+
 static void cast(device *d, tensor y, tensor x)
 {
     assert(y.rows == x.rows && y.cols == x.cols);

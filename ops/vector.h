@@ -10,7 +10,7 @@
 #include <immintrin.h>
 
 /* exp: Cody and Waite's reduction by ln 2 in two parts and the polynomial of Cephes expf (Moshier) on
- * [-ln2/2, ln2/2]; measured against double over all of [-87, 88]: at most 2 ulp (tests/kernels_elementwise.c). Below -104 it is 0, above 88.73 it is Inf;
+ * [-ln2/2, ln2/2]; measured against double on every 37th float with a normal result: at most 1.26 ulp. Below -104 it is 0, above 88.73 it is Inf;
  * NaN stays. */
 #define VEC_LOG2E 1.44269504088896341f
 #define VEC_LN2_HIGH 0.693359375f
