@@ -67,3 +67,29 @@ tiny_train() {
     shift 2
     "$QLFT" train --base "$TINY" --data "$data" --format tokens --out "$out" --r 4 --seq 64 --batch 2 --accum 2 --lr 5e-3 --seed 5 --threads 1 --quiet "$@"
 }
+
+# sum FILE: SHA-256 of a file, "none" if it is not there.
+sum() { if [ -f "$1" ]; then sha256sum "$1" | cut -d' ' -f1; else echo none; fi; }
+
+# number FILE KEY: the first number of that key in a JSON file.
+number() { grep -Eo "\"$2\": *-?[0-9.eE+-]+" "$1" | head -n 1 | sed 's/.*: *//'; }
+
+# numbers FILE KEY: all of them, a line each.
+numbers() { grep -Eo "\"$2\": *-?[0-9.eE+-]+" "$1" | sed 's/.*: *//'; }
+
+# below A B: is the number A below B?
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 < b + 0) }'; }
+
+# until_lines FILE COUNT: waits (30 s at most) until the file has that many lines.
+until_lines() {
+    local tries=0
+    while [ "$tries" -lt 600 ]; do
+        [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ] && return 0
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+    return 1
+}
+
+# Is the program built with AddressSanitizer? Then its memory and speed are not its own.
+sanitized() { grep -q __asan_init "$QLFT"; }
