@@ -6,7 +6,7 @@
 #include "ops/levels.h"
 
 enum { MICRO_ROWS = 6, MICRO_COLS = 16 };
-_Static_assert(MICRO_ROWS <= GEMM_GROUP, "the widened rows of x fit in the room for lines");
+_Static_assert((int)MICRO_ROWS <= (int)GEMM_GROUP, "the widened rows of x fit in the room for lines");
 
 #define INLINE static inline __attribute__((always_inline))
 
