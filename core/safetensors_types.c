@@ -78,7 +78,7 @@ static qlft_status convert(void *out, const safetensors_entry *e, int64_t from, 
 {
     if (!f) return status_fail(QLFT_EUNSUPPORTED, "tensor %s: its type %s is not read as %s", e->name, safetensors_type_name(e->type), wanted);
     if (from < 0 || count < 0 || from > e->count || count > e->count - from)
-        return status_fail(QLFT_EARG, "tensor %s: elements %lld to %lld are not among its %lld", e->name, (long long)from, (long long)from + (long long)count,
+        return status_fail(QLFT_EARG, "tensor %s: %lld elements from %lld on are not among its %lld", e->name, (long long)count, (long long)from,
                            (long long)e->count);
     if (count > 0) f(out, (const unsigned char *)e->data + (size_t)from * types[e->type].bytes, count);
     return QLFT_OK;
