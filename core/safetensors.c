@@ -396,7 +396,7 @@ static qlft_status make_header(char **out, size_t *bytes, const safetensors_out 
     char *text = NULL;
     json_t *header = json_object();
     qlft_status status = QLFT_OK;
-    size_t at = 0, size;
+    size_t at = 0, size = 0;
     if (metadata) {
         json_t *pairs = json_object();
         for (const char *const *pair = metadata; pair[0]; pair += 2) json_object_set_new(pairs, pair[0], json_string(pair[1]));

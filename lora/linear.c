@@ -22,7 +22,7 @@ void linear_forward(const linear_context *c, const linear *l, tensor y, tensor x
 
 void linear_backward(const linear_context *c, linear *const *group, const tensor *dy, const tensor *u, int count, tensor x, tensor dx)
 {
-    ops_product terms[6];
+    ops_product terms[6] = {{x, {0}, false}};
     int         used = 0;
     for (int i = 0; i < count; i++) {
         linear *l = group[i];
