@@ -22,7 +22,7 @@ qlft_status tokenizer_open(tokenizer **out, const char *path);
 void        tokenizer_close(tokenizer *t); /* accepts NULL */
 
 enum {
-    TOKENIZE_SPECIAL = 1, /* text of added tokens is recognised; else it is plain text */
+    TOKENIZE_SPECIAL = 1, /* text of special tokens is recognised; else it is plain text. Added tokens that are not special are part of the vocabulary and always are */
     TOKENIZE_ADD = 2,     /* add what the tokenizer's own post-processor adds (BOS, for some EOS); never a second BOS if the text begins with one */
 };
 /* Appends to list (which may hold tokens already: offsets are those of this text). Text must be UTF-8 (checked); it may hold NULs.

@@ -1,0 +1,239 @@
+/* Patterns of tokenizers: written for Oniguruma (or Rust's regex), matched by PCRE2. Where the two read the same text differently, the pattern is
+ * translated; where there is no such form, it is refused:
+ *   \s \S   White_Space; PCRE2 adds U+180E
+ *   \w \W   letters, marks, decimal digits, connectors; PCRE2 10.42 has letters, numbers and "_"
+ *   \h \H   hexadecimal digits; PCRE2 has horizontal white space
+ *   \p{Han} a script; PCRE2 10.40 and later mean script extensions by it, so it becomes \p{sc:Han}
+ *   [a&&b] and [a[b]]  set operations: refused */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/tokenizer_internal.h"
+
+enum {
+    PATTERN_LIMIT = 1 << 20,    /* bytes of a regular expression */
+    STACK_START = 32 << 10,     /* bytes of the JIT's own stack, made when the machine stack's 32 KiB do not do */
+    STACK_LIMIT = 64 << 20,     /* bytes */
+    MATCH_LIMIT = 100 << 20,    /* backtracking steps of one match */
+    HEAP_LIMIT_KIB = 512 << 10, /* of the interpreter, used where there is no JIT */
+};
+
+typedef struct writer {
+    char *text;
+    size_t bytes, capacity;
+} writer;
+
+static qlft_status put(writer *w, const char *text, size_t bytes)
+{
+    QLFT_TRY(tokenizer_grow(&w->text, &w->capacity, w->bytes, bytes, 1));
+    memcpy(w->text + w->bytes, text, bytes);
+    w->bytes += bytes;
+    return QLFT_OK;
+}
+
+/* Escapes of one letter; `members` go between brackets. An upper-case letter is the complement. */
+typedef struct escape_class {
+    char letter;
+    const char *members;
+} escape_class;
+static const escape_class escape_classes[] = {
+    {'s', "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"},
+    {'w', "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"},
+    {'h', "0-9a-fA-F"},
+};
+/* The complements inside a class, where "[^...]" cannot stand; \S: all between the members of \s. */
+static const escape_class escape_complements[] = {
+    {'S', "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}"
+          "\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"},
+    {'H', "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}"},
+};
+
+static const char *find_class(const escape_class *classes, size_t count, char letter)
+{
+    for (size_t i = 0; i < count; i++)
+        if (classes[i].letter == letter) return classes[i].members;
+    return NULL;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* \p{Name} of three letters or more that is no property of PCRE2 that means the same: a script. */
+static qlft_status put_property(writer *w, const char *text, size_t bytes, size_t *at)
+{
+    static const char *const same[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Uppercase", "White_Space", "Xan", "Xps", "Xsp", "Xwd"};
+    size_t start = *at + 2;
+    const char *end = start < bytes && text[start] == '{' ? memchr(text + start, '}', bytes - start) : NULL;
+    if (!end) {
+        *at += 2;
+        return put(w, text + *at - 2, 2);
+    }
+    size_t name = start + 1;
+    if (text[name] == '^') name++;
+    size_t length = (size_t)(end - text) - name;
+    bool script = length > 2 && !memchr(text + name, ':', length) && !memchr(text + name, '=', length) && !memchr(text + name, '&', length);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (length == strlen(same[i]) && memcmp(text + name, same[i], length) == 0) script = false;
+    QLFT_TRY(put(w, text + *at, name - *at));
+    if (script) QLFT_TRY(put(w, "sc:", 3));
+    QLFT_TRY(put(w, text + name, length + 1));
+    *at = name + length + 1;
+    return QLFT_OK;
+}
+
+static qlft_status put_escape(writer *w, const char *text, size_t bytes, size_t *at, bool in_class, const char *what)
+{
+    char letter = *at + 1 < bytes ? text[*at + 1] : '\0';
+    if (letter == 'p' || letter == 'P') return put_property(w, text, bytes, at);
+    char lower = letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+    const char *members = find_class(escape_classes, sizeof escape_classes / sizeof *escape_classes, lower);
+    if (!members) {
+        size_t length = letter ? 2 : 1;
+        *at += length;
+        return put(w, text + *at - length, length);
+    }
+    if (in_class && letter != lower) {
+        members = find_class(escape_complements, sizeof escape_complements / sizeof *escape_complements, letter);
+        if (!members) return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c inside a class, which is not supported", what, letter);
+    }
+    *at += 2;
+    if (in_class) return put(w, members, strlen(members));
+    QLFT_TRY(put(w, letter == lower ? "[" : "[^", letter == lower ? 1 : 2));
+    QLFT_TRY(put(w, members, strlen(members)));
+    return put(w, "]", 1);
+}
+
+static qlft_status translate(writer *w, const char *text, size_t bytes, const char *what)
+{
+    bool in_class = false;
+    size_t class_start = 0; /* first place of the class where "]" ends it */
+    for (size_t at = 0; at < bytes;) {
+        char c = text[at];
+        if (c == '\\') {
+            QLFT_TRY(put_escape(w, text, bytes, &at, in_class, what));
+            continue;
+        }
+        if (!in_class && c == '[') {
+            in_class = true;
+            class_start = at + 1;
+            if (class_start < bytes && text[class_start] == '^') class_start++;
+            if (class_start < bytes && text[class_start] == ']') class_start++;
+        } else if (in_class && c == ']' && at >= class_start) {
+            in_class = false;
+        } else if (in_class && c == '[') {
+            bool posix = at + 2 < bytes && text[at + 1] == ':' && (is_letter(text[at + 2]) || text[at + 2] == '^');
+            if (!posix) return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression has a class inside a class, which is not supported", what);
+            const char *end = memchr(text + at, ']', bytes - at);
+            if (!end) return status_fail(QLFT_EFORMAT, "%s: the regular expression has an open class", what);
+            size_t length = (size_t)(end - text) + 1 - at;
+            QLFT_TRY(put(w, text + at, length));
+            at += length;
+            continue;
+        } else if (in_class && c == '&' && at + 1 < bytes && text[at + 1] == '&') {
+            return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression intersects classes (&&), which is not supported", what);
+        }
+        QLFT_TRY(put(w, text + at, 1));
+        at++;
+    }
+    return QLFT_OK;
+}
+
+qlft_status pattern_compile(pattern *out, const char *text, size_t bytes, bool literal, const char *what)
+{
+    memset(out, 0, sizeof *out);
+    if (bytes > PATTERN_LIMIT) return status_fail(QLFT_EUNSUPPORTED, "%s: a pattern of %zu bytes is too long (%d at most)", what, bytes, PATTERN_LIMIT);
+    out->text = malloc(bytes + 1);
+    if (!out->text) return status_fail(QLFT_ENOMEM, "out of memory for a pattern");
+    memcpy(out->text, text, bytes);
+    out->text[bytes] = '\0';
+    out->bytes = bytes;
+    if (literal) return QLFT_OK;
+    writer w = {0};
+    qlft_status status = translate(&w, text, bytes, what);
+    if (status == QLFT_OK) {
+        int code = 0;
+        PCRE2_SIZE at = 0;
+        out->compiled = pcre2_compile((PCRE2_SPTR)w.text, w.bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+        if (!out->compiled) {
+            PCRE2_UCHAR message[200];
+            pcre2_get_error_message(code, message, sizeof message);
+            status = status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression \"%.200s\" cannot be used: %s", what, out->text, (char *)message);
+        } else {
+            /* Without a JIT (forbidden, or none for this processor) the interpreter gives the same matches. */
+            pcre2_jit_compile(out->compiled, PCRE2_JIT_COMPLETE);
+        }
+    }
+    free(w.text);
+    if (status != QLFT_OK) pattern_free(out);
+    return status;
+}
+
+void pattern_free(pattern *p)
+{
+    pcre2_code_free(p->compiled);
+    free(p->text);
+    memset(p, 0, sizeof *p);
+}
+
+void pattern_scratch_free(pattern_scratch *scratch)
+{
+    pcre2_match_data_free(scratch->data);
+    pcre2_match_context_free(scratch->context);
+    pcre2_jit_stack_free(scratch->stack);
+    memset(scratch, 0, sizeof *scratch);
+}
+
+static qlft_status prepare(pattern_scratch *scratch)
+{
+    if (scratch->data) return QLFT_OK;
+    scratch->data = pcre2_match_data_create(1, NULL);
+    scratch->context = pcre2_match_context_create(NULL);
+    if (!scratch->data || !scratch->context) return status_fail(QLFT_ENOMEM, "out of memory in the tokenizer");
+    pcre2_set_match_limit(scratch->context, MATCH_LIMIT);
+    pcre2_set_heap_limit(scratch->context, HEAP_LIMIT_KIB);
+    return QLFT_OK;
+}
+
+static qlft_status next_expression(const pattern *p, pattern_scratch *scratch, const char *text, size_t bytes, size_t at, bool *found, size_t *start,
+                                   size_t *end)
+{
+    QLFT_TRY(prepare(scratch));
+    int code = pcre2_match(p->compiled, (PCRE2_SPTR)text, bytes, at, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
+    if (code == PCRE2_ERROR_JIT_STACKLIMIT && !scratch->stack) {
+        scratch->stack = pcre2_jit_stack_create(STACK_START, STACK_LIMIT, NULL);
+        if (!scratch->stack) return status_fail(QLFT_ENOMEM, "out of memory in the tokenizer");
+        pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+        code = pcre2_match(p->compiled, (PCRE2_SPTR)text, bytes, at, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
+    }
+    *found = false;
+    if (code == PCRE2_ERROR_NOMATCH) return QLFT_OK;
+    if (code < 0) {
+        PCRE2_UCHAR message[200];
+        pcre2_get_error_message(code, message, sizeof message);
+        return status_fail(QLFT_EUNSUPPORTED, "the tokenizer's regular expression \"%.200s\" failed on a text of %zu bytes: %s", p->text, bytes,
+                           (char *)message);
+    }
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(scratch->data);
+    *found = true;
+    *start = range[0];
+    /* \K in a lookahead may put the start behind the end. */
+    *end = range[1] < range[0] ? range[0] : range[1];
+    return QLFT_OK;
+}
+
+qlft_status pattern_next(const pattern *p, pattern_scratch *scratch, const char *text, size_t bytes, size_t at, bool *found, size_t *start, size_t *end)
+{
+    *found = false;
+    if (at > bytes) return QLFT_OK;
+    if (p->compiled) return next_expression(p, scratch, text, bytes, at, found, start, end);
+    const char *hit = p->bytes ? memmem(text + at, bytes - at, p->text, p->bytes) : NULL;
+    if (!hit) return QLFT_OK;
+    *found = true;
+    *start = (size_t)(hit - text);
+    *end = *start + p->bytes;
+    return QLFT_OK;
+}
