@@ -29,6 +29,9 @@ static inline float nf4_block_scale(const nf4_matrix *m, int64_t block)
 /* One block of count <= NF4_BLOCK values. Returns the index of the first value that is not finite, or -1. */
 int64_t nf4_quantize_block(uint8_t *codes, float *absmax, const float *values, int64_t count);
 
+/* Second level: absmax [blocks] less offset, into m's absmax and scale. */
+void nf4_quantize_scales(device *d, nf4_matrix *m, const float *absmax, int64_t blocks, float offset);
+
 /* The level's whole-block decoder: the 64 values of a block whose codes (`bytes` of them, 32 but for the last block) are given, unrounded or rounded. */
 typedef void (*nf4_block_decoder)(void *out, const uint8_t *codes, int64_t bytes, float scale);
 

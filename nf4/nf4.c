@@ -181,17 +181,23 @@ static void quantize_superblock(uint8_t *codes, float *scale, const float *absma
     }
 }
 
-static void quantize_scales(device *d, nf4_matrix *m, const float *absmax, int64_t blocks)
+void nf4_quantize_scales(device *d, nf4_matrix *m, const float *absmax, int64_t blocks, float offset)
 {
-    double sum = 0.0;
-    for (int64_t i = 0; i < blocks; i++) sum += (double)absmax[i];
-    m->offset = (float)(sum / (double)blocks);
+    m->offset = offset;
     m->map = (float *)nf4_dynamic_map();
 #pragma omp parallel for num_threads(d->threads)
     for (int64_t i = 0; i < blocks; i += NF4_SUPERBLOCK) {
         int64_t count = blocks - i < NF4_SUPERBLOCK ? blocks - i : NF4_SUPERBLOCK;
-        quantize_superblock(m->absmax + i, m->scale + i / NF4_SUPERBLOCK, absmax + i, count, m->offset);
+        quantize_superblock(m->absmax + i, m->scale + i / NF4_SUPERBLOCK, absmax + i, count, offset);
     }
+}
+
+/* In order and in double, so that it does not depend on threads. */
+static float mean_of(const float *values, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) sum += (double)values[i];
+    return (float)(sum / (double)count);
 }
 
 qlft_status nf4_quantize(device *d, nf4_matrix *m, const void *source, dtype type, float *absmax_scratch)
@@ -216,6 +222,6 @@ qlft_status nf4_quantize(device *d, nf4_matrix *m, const void *source, dtype typ
         return status_fail(QLFT_EFORMAT, "value %lld (row %lld, column %lld) is %s; only finite weights can be quantized", (long long)first_bad,
                            (long long)(first_bad / m->cols), (long long)(first_bad % m->cols), isnan(value) ? "NaN" : "infinite");
     }
-    if (m->double_quant) quantize_scales(d, m, absmax, nf4_blocks(n));
+    if (m->double_quant) nf4_quantize_scales(d, m, absmax, nf4_blocks(n), mean_of(absmax, nf4_blocks(n)));
     return QLFT_OK;
 }

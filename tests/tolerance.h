@@ -24,4 +24,22 @@
 #define TOLERANCE_REAL_STEP_F32 1e-4
 #define TOLERANCE_REAL_STEP_BF16 1e-2
 
+/* shared/FACTS.md B1: the mean of the scales in double equals torch's to an ulp or two. */
+#define TOLERANCE_NF4_OFFSET_ULPS 2
+/* shared/cases, C11 and C13. */
+#define TOLERANCE_NF4_RESTORED 1e-6
+
+/* One unit in the last place, relative. A level whose F32 value differs by an ulp may round to the neighbouring BF16. */
+#define TOLERANCE_F32_ULP 1.1920929e-7 /* 2^-23 */
+#define TOLERANCE_BF16_ULP 7.8125e-3   /* 2^-7 */
+/* ops/vector.h: exp within 1.26 ulp; sigmoid adds a sum, a division; its derivative three roundings more, cancelling where it crosses 0. */
+#define TOLERANCE_SILU_ULPS 6.0
+#define TOLERANCE_SILU_SLOPE 1e-6 /* absolute, for inputs of size 1 */
+/* F32 dot products of up to 256 terms of size 1, and sums over up to 200 keys: measured 4e-6 at most. */
+#define TOLERANCE_ATTENTION_F32 2e-5
+/* BF16 tiles round the weights p and ds (2^-9 relative) and the result (2^-9): measured 0.6 % of the largest element at most. */
+#define TOLERANCE_ATTENTION_BF16 2e-2
+/* Central differences in double with step 1e-5 against gradients rounded to F32. */
+#define TOLERANCE_FINITE_DIFFERENCE 2e-6
+
 #endif
