@@ -1,2 +1,0 @@
-/* placeholder */
-extern int infer_eval_c_placeholder;
