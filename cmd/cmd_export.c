@@ -1,2 +1,11 @@
-/* placeholder */
-extern int cmd_cmd_export_c_placeholder;
+#include "cmd/cmd.h"
+
+qlft_status cmd_export(call *c)
+{
+    char *text = NULL;
+    qlft_status status = qlft_export(&text, c->config, &c->observer);
+    progress_clear(c->shown);
+    if (status == QLFT_OK) return show_result(c, text);
+    qlft_free(text);
+    return status;
+}

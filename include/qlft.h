@@ -74,6 +74,7 @@ typedef struct qlft_option_info {
     const char      *name, *group;
     qlft_option_kind kind;
     const char      *value;        /* what stands for the value in help: "PATH", "on|off"; NULL for a flag */
+    const char      *choices;      /* "nf4|none": the words that a choice takes; NULL for other kinds */
     const char      *default_text; /* as one would write it, or in words: "2r"; NULL: none */
     const char      *unit;         /* NULL: none */
     const char      *bounds;       /* "1 to 65536", "above 0"; NULL: none */

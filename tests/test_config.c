@@ -104,8 +104,8 @@ Test(config, choices_match_the_enums_they_stand_for)
         qlft_config_free(c);
     }
     const option_row *schedule = option_find("schedule", COMMAND_TRAIN);
-    cr_expect_str_eq(schedule->choices, schedule_names());
-    for (int i = 0, length; choice_at(schedule->choices, i, &length); i++) {
+    cr_expect_str_eq(schedule->info.choices, schedule_names());
+    for (int i = 0, length; choice_at(schedule->info.choices, i, &length); i++) {
         qlft_config *c = config_for("train");
         c->schedule = i;
         cr_expect(schedule_known(config_schedule(c)), "%s", config_schedule(c));
@@ -280,7 +280,7 @@ Test(options, every_row_is_documented_and_no_command_has_a_name_twice)
         cr_expect(o->help && strlen(o->help) >= 5 && o->group, "--%s: no help", o->name);
         cr_expect(row->commands, "--%s: no command", o->name);
         cr_expect_eq(o->kind == QLFT_OPTION_FLAG, o->value == NULL, "--%s: a flag has no value, all else has", o->name);
-        cr_expect_eq(o->kind == QLFT_OPTION_CHOICE, row->choices != NULL, "--%s: choices", o->name);
+        cr_expect_eq(o->kind == QLFT_OPTION_CHOICE, row->info.choices != NULL, "--%s: choices", o->name);
         bool number = o->kind >= QLFT_OPTION_INT && o->kind <= QLFT_OPTION_AMOUNT;
         cr_expect_eq(number, o->bounds != NULL, "--%s: bounds", o->name);
         cr_expect(!number || row->min < row->max, "--%s: bounds", o->name);

@@ -115,18 +115,18 @@ static qlft_status parse_switch(const option_row *row, const char *value, bool *
 
 static qlft_status parse_choice(const option_row *row, const char *value, int *out)
 {
-    *out = choice_index(row->choices, value);
+    *out = choice_index(row->info.choices, value);
     if (*out >= 0) return QLFT_OK;
     const char *words[16];
     char copies[16][24];
     int count = 0, length;
     const char *word;
-    for (; count < 16 && (word = choice_at(row->choices, count, &length)); count++) {
+    for (; count < 16 && (word = choice_at(row->info.choices, count, &length)); count++) {
         snprintf(copies[count], sizeof copies[count], "%.*s", length, word);
         words[count] = copies[count];
     }
     const char *near_word = qlft_nearest(value, words, count);
-    return status_fail(QLFT_EARG, "--%s %s: not one of %s%s%s%s", row->info.name, value, row->choices, near_word ? "; did you mean " : "",
+    return status_fail(QLFT_EARG, "--%s %s: not one of %s%s%s%s", row->info.name, value, row->info.choices, near_word ? "; did you mean " : "",
                        near_word ? near_word : "", near_word ? "?" : "");
 }
 
@@ -443,7 +443,7 @@ char *config_text(const qlft_config *c, const option_row *row)
     case QLFT_OPTION_NUMBER:
     case QLFT_OPTION_AMOUNT: return number_text(row->resolve ? row->resolve(c) : *(const double *)field);
     case QLFT_OPTION_SIZE: return size_text(*(const size_t *)field);
-    case QLFT_OPTION_CHOICE: word = choice_at(row->choices, *(const int *)field, &length); return word ? strndup(word, (size_t)length) : NULL;
+    case QLFT_OPTION_CHOICE: word = choice_at(row->info.choices, *(const int *)field, &length); return word ? strndup(word, (size_t)length) : NULL;
     case QLFT_OPTION_SWITCH:
     case QLFT_OPTION_FLAG: return strdup(*(const bool *)field ? "on" : "off");
     }
@@ -509,7 +509,6 @@ static qlft_status check_supported(const qlft_config *c)
         if (qlft_config_is(c, no->option, no->value)) return status_fail(no->code, "--%s %s: not in this version; %s", no->option, no->value, no->instead);
     }
     if (!strncmp(c->device, "cuda", 4)) return status_fail(QLFT_EDEVICE, "--device %s: this version computes on the CPU only; use --device cpu", c->device);
-    if (c->command & (COMMAND_MERGE | COMMAND_QUANTIZE)) return status_fail(QLFT_EUNSUPPORTED, "qlft %s: not in this version", command_name(c->command));
     return QLFT_OK;
 }
 
@@ -544,6 +543,10 @@ static qlft_status check_run(const qlft_config *c)
 
 qlft_status qlft_config_check(const qlft_config *c)
 {
+    if (c->command == COMMAND_MERGE)
+        return status_fail(QLFT_EUNSUPPORTED, "qlft merge: not in this version; use the adapter beside its base (--adapter DIR) or `qlft export` it");
+    if (c->command == COMMAND_QUANTIZE)
+        return status_fail(QLFT_EUNSUPPORTED, "qlft quantize: not in this version; every command quantizes --base while it loads it (--quant nf4)");
     QLFT_TRY(check_required(c));
     QLFT_TRY(check_supported(c));
     return check_run(c);

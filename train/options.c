@@ -54,7 +54,7 @@ enum {
 #define BELOW(low, high) .info.bounds = #low " to below " #high, .min = low, .max = high, .flags = OPTION_BELOW
 #define RANGE(low, high) .info.bounds = #low " to " #high, .min = low, .max = high
 #define UNIT(text) .info.unit = text
-#define CHOICES(text) .choices = text
+#define CHOICES(text) .info.choices = text
 
 /* clang-format off */
 const option_row options[] = {

@@ -41,7 +41,6 @@ typedef struct option_row {
     qlft_option_info info;
     unsigned commands, flags;
     double min, max;                         /* of numbers; both 0: none */
-    const char *choices;                     /* "adamw|adamw8": the field holds the index */
     size_t offset, count_offset;             /* in qlft_config; count_offset of lists */
     double (*resolve)(const qlft_config *c); /* what a number that was not given is; NULL: the field itself */
     bool (*accepts)(const char *text);       /* texts of a fixed form; NULL: any */
