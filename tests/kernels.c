@@ -1,4 +1,4 @@
-/* The kernel checker: frame, and the rows of the matrix kernels. */
+/* The kernel checker's frame; the rows are in kernels_*.c. */
 #include "tests/kernels.h"
 
 #include <criterion/criterion.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GUARD_BYTES = 256, GUARD_FILL = 0xC3, BLANK_FILL = 0xFF, BLANK_FILL_INTEGER = 0xA5 };
+enum { GUARD_BYTES = 256, BLANK_BYTE = 0xA5 };
 
 /* ---- random numbers (splitmix64: not the library's own, which is under test elsewhere) ---- */
 
@@ -35,18 +35,28 @@ static unsigned char *row_bytes(const guarded *g, int64_t row)
     return (unsigned char *)g->t.data + (size_t)(row * g->t.stride) * dtype_bytes(g->t.type);
 }
 
+static unsigned char guard_byte(const guarded *g, size_t at)
+{
+    return (unsigned char)(at % 2 ? g->fill >> 8 : g->fill);
+}
+
 guarded guarded_new(int64_t rows, int64_t cols, int64_t stride, dtype type)
 {
+    static uint16_t count;
     guarded g = {0};
     size_t element = dtype_bytes(type), body = (size_t)(rows * stride) * element;
     g.bytes = body + 2 * GUARD_BYTES;
     g.memory = malloc(g.bytes);
     cr_assert_not_null(g.memory);
-    memset(g.memory, GUARD_FILL, g.bytes);
+    g.fill = (uint16_t)(0x7fc1 + count++ % 62);
+    for (size_t i = 0; i < g.bytes; i++) g.memory[i] = guard_byte(&g, i);
     g.t = tensor_of(g.memory + GUARD_BYTES, rows, cols, type);
     g.t.stride = stride;
-    int blank = type == DTYPE_F32 || type == DTYPE_BF16 || type == DTYPE_F16 ? BLANK_FILL : BLANK_FILL_INTEGER;
-    for (int64_t row = 0; row < rows; row++) memset(row_bytes(&g, row), blank, (size_t)cols * element);
+    for (int64_t row = 0; row < rows; row++) {
+        memset(row_bytes(&g, row), BLANK_BYTE, (size_t)cols * element);
+        if (type == DTYPE_F32 || type == DTYPE_BF16 || type == DTYPE_F16)
+            for (int64_t col = 0; col < cols; col++) tensor_put(g.t, row, col, NAN);
+    }
     return g;
 }
 
@@ -101,14 +111,13 @@ bool kernel_expect(kernel_run *k, bool condition, const char *format, ...)
 
 bool kernel_expect_guards(kernel_run *k, const char *what, const guarded *g)
 {
-    size_t element = dtype_bytes(g->t.type);
-    unsigned char *from = g->memory;
+    size_t element = dtype_bytes(g->t.type), at = 0;
     for (int64_t row = 0; row <= g->t.rows; row++) {
-        unsigned char *to = row < g->t.rows ? row_bytes(g, row) : g->memory + g->bytes;
-        for (; from < to; from++)
-            if (*from != GUARD_FILL)
-                return fail(k, what, "written outside, at byte %td of the data (%s row %lld)", from - (unsigned char *)g->t.data, "before", (long long)row);
-        from = to + (size_t)g->t.cols * element;
+        size_t end = row < g->t.rows ? (size_t)(row_bytes(g, row) - g->memory) : g->bytes;
+        for (; at < end; at++)
+            if (g->memory[at] != guard_byte(g, at))
+                return fail(k, what, "written outside, %lld bytes from the start, before row %lld", (long long)at - GUARD_BYTES, (long long)row);
+        at = end + (size_t)g->t.cols * element;
     }
     return true;
 }
@@ -134,4 +143,57 @@ bool kernel_expect_same_bits(kernel_run *k, const char *what, tensor expected, t
         if (memcmp(a, b, bytes)) return fail(k, what, "other bits in row %lld", (long long)row);
     }
     return true;
+}
+
+/* ---- the runs ---- */
+
+static bool same_slot(const ops_table *a, const ops_table *b, size_t slot)
+{
+    return memcmp((const char *)a + slot, (const char *)b + slot, sizeof(void (*)(void))) == 0;
+}
+
+/* Returns how many rows ran. */
+static int run_checks(kernel_run *k, cpu_level level, const kernel_check *checks, int count)
+{
+    int ran = 0;
+    for (int i = 0; i < count; i++) {
+        if (level > CPU_REF && same_slot(k->table, ops_at((cpu_level)(level - 1)), checks[i].slot)) {
+            printf("skipped: %s at level %s is the kernel of the level below\n", checks[i].name, k->table->name);
+            continue;
+        }
+        k->slot = checks[i].name;
+        k->seed = 1000 + (uint64_t)i;
+        checks[i].check(k);
+        ran++;
+    }
+    return ran;
+}
+
+static void run_level(cpu_level level)
+{
+    if (level > cpu_level_best()) cr_skip_test("skipped: this processor has no %s", cpu_level_name(level));
+    kernel_run k = {0};
+    k.table = ops_at(level);
+    k.reference = ops_at(CPU_REF);
+    cr_assert_eq(device_open_cpu(&k.reference_device, CPU_REF, 1), QLFT_OK, "%s", qlft_last_error());
+    for (int i = 0; i < KERNEL_THREADS; i++) cr_assert_eq(device_open_cpu(&k.devices[i], level, i + 1), QLFT_OK, "%s", qlft_last_error());
+    int ran = run_checks(&k, level, gemm_checks, gemm_check_count) + run_checks(&k, level, elementwise_checks, elementwise_check_count);
+    printf("level %s: %d of %d rows ran\n", cpu_level_name(level), ran, gemm_check_count + elementwise_check_count);
+    for (int i = 0; i < KERNEL_THREADS; i++) device_close(k.devices[i]);
+    device_close(k.reference_device);
+}
+
+Test(kernels, ref)
+{
+    run_level(CPU_REF);
+}
+
+Test(kernels, avx2)
+{
+    run_level(CPU_AVX2);
+}
+
+Test(kernels, avx512)
+{
+    run_level(CPU_AVX512);
 }

@@ -33,6 +33,8 @@ typedef struct kernel_check {
 
 extern const kernel_check elementwise_checks[]; /* tests/kernels_elementwise.c */
 extern const int elementwise_check_count;
+extern const kernel_check gemm_checks[]; /* tests/kernels_gemm.c */
+extern const int gemm_check_count;
 
 /* Uniform numbers: [0, 1), and integers in [from, to]. */
 double kernel_random(kernel_run *k);
@@ -43,6 +45,7 @@ typedef struct guarded {
     tensor t;
     unsigned char *memory;
     size_t bytes;
+    uint16_t fill; /* of the guards: a NaN as F32 and as BF16, another one for each tensor, so that what is read there shows and copying it too */
 } guarded;
 
 guarded guarded_new(int64_t rows, int64_t cols, int64_t stride, dtype type); /* elements are NaN (types without NaN: 0xA5) until written */
