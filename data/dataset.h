@@ -24,6 +24,8 @@ typedef struct data_options {
     data_on_long    on_long;
     int64_t         vocabulary;    /* ids at or above it are bad rows that name line, token and size; 0 = unknown */
     const char     *cache_folder;  /* NULL: no cache file is kept (a temporary one, unlinked, is used) */
+    bool            raw;           /* `qlft tokens --raw`: the text field alone, no template, nothing added */
+    bool            no_special;    /* text of special tokens is plain text */
 } data_options;
 
 /* What became of the rows. */
@@ -33,6 +35,7 @@ typedef struct data_counts {
     int64_t truncated, dropped, split; /* rows longer than max_tokens, by what was done */
     int64_t tokens, supervised;   /* of the samples kept; supervised = targets that count, that is, predicted ones */
     int64_t longest;              /* tokens of the longest sample */
+    int64_t marked;               /* samples whose own text (not the template's) holds the text of a special token, which counts as that token */
 } data_counts;
 
 typedef struct sample {
@@ -72,9 +75,9 @@ bool        dataset_was_cached(const dataset *s);
 
 /* ---- one row, for `qlft tokens` and generate ---- */
 typedef struct data_row {
-    char    *text;    /* rendered; NULL for tokens rows */
+    const char *text;    /* rendered; NULL for tokens rows */
     size_t   text_bytes;
-    int32_t *ids, *labels;
+    const int32_t *ids, *labels;
     size_t   count;
     bool     bad;     /* then error says why */
     char     error[512];
