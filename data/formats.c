@@ -195,7 +195,15 @@ static qlft_status add_turn(json_t *list, const char *role, json_t *content_take
 }
 
 /* Renders the list; the answers among the messages from `first` on (0-based) are targets. */
-static qlft_status put_conversation(row_text *out, const json_t *list, const json_t *object, size_t first, const format_context *context);
+static qlft_status put_conversation(row_text *out, const json_t *list, const json_t *object, size_t first, const format_context *context)
+{
+    (void)out;
+    (void)list;
+    (void)object;
+    (void)first;
+    (void)context;
+    return status_fail(QLFT_EUNSUPPORTED, "chat templates are not part of this build");
+}
 
 static qlft_status with_list(row_text *out, const json_t *object, const format_context *context,
                              qlft_status (*fill)(json_t *list, const json_t *object, size_t *first))

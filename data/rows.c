@@ -171,8 +171,9 @@ static qlft_status label_tokens(row_maker *m)
 static qlft_status tokenize(row_maker *m)
 {
     const row_text *t = &m->text;
+    unsigned flags = m->options->no_special ? t->flags & ~(unsigned)TOKENIZE_SPECIAL : t->flags;
     m->tokens.count = 0;
-    QLFT_TRY(tokenizer_encode(m->tok, t->text ? t->text : "", t->bytes, t->flags, &m->tokens));
+    QLFT_TRY(tokenizer_encode(m->tok, t->text ? t->text : "", t->bytes, flags, &m->tokens));
     QLFT_TRY(reserve(m, m->tokens.count + 1));
     QLFT_TRY(label_tokens(m));
     for (size_t i = 0, k = 0; i < m->tokens.count && k < t->said_count; i++) {
@@ -189,6 +190,14 @@ static qlft_status tokenize(row_maker *m)
     else
         return append_id(m, eos, true);
     return QLFT_OK;
+}
+
+/* The text alone: nothing is put around it. */
+static qlft_status tokenize_raw(row_maker *m)
+{
+    m->text.flags &= ~(unsigned)TOKENIZE_ADD;
+    m->text.end = false;
+    return tokenize(m);
 }
 
 /* ---- tokens rows ---- */
@@ -248,13 +257,17 @@ static qlft_status take_object(row_maker *m, const json_t *object, int32_t file)
 {
     if (!json_is_object(object)) return status_fail(QLFT_EFORMAT, "the row is %s; a JSON object is expected", format_type(object));
     data_format format = m->options->format;
-    if (format == FORMAT_AUTO) format = format_detect(object, m->formats[file]);
+    if (m->options->raw)
+        format = FORMAT_TEXT;
+    else if (format == FORMAT_AUTO)
+        format = format_detect(object, m->formats[file]);
     m->row.format = format;
     if (format == FORMAT_AUTO) return unknown_fields(object);
     if (format == FORMAT_TOKENS) return take_ids(m, object);
     if (!m->tok) return status_fail(QLFT_EARG, "rows of the format %s need the model's tokenizer", format_name(format));
     format_context context = {.template_of = m->template_of, .train_on = m->options->train_on};
     QLFT_TRY(format_render(&m->text, format, object, &context));
+    if (m->options->raw) return tokenize_raw(m);
     m->row.empty = format == FORMAT_TEXT && m->text.bytes == 0;
     return tokenize(m);
 }
@@ -297,7 +310,7 @@ static qlft_status take_row(row_maker *m, const jsonl_row *raw, int32_t file, bo
         m->text.end = true;
         QLFT_TRY(row_text_put(&m->text, raw->text, raw->bytes));
         QLFT_TRY(row_text_span(&m->text, 0, raw->bytes));
-        return tokenize(m);
+        return m->options->raw ? tokenize_raw(m) : tokenize(m);
     }
     json_t *object;
     QLFT_TRY(parse(&object, raw));
