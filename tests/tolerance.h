@@ -24,6 +24,11 @@
 #define TOLERANCE_REAL_STEP_F32 1e-4
 #define TOLERANCE_REAL_STEP_BF16 1e-2
 
+/* Sum of n products in F32, relative to the sum of their absolute values: (number of roundings) * 2^-24 (Higham 2002, 3.1); blocks of 1024 are
+ * summed apart, and a few roundings more are alpha, bias, the old value and the result. */
+#define TOLERANCE_SUM_F32(n) (((double)((n) < 1024 ? (n) : 1024) + (double)(n) / 1024 + 8) * 0x1p-24)
+#define TOLERANCE_ROUND_BF16 0x1.01p-8 /* half a unit in the last place, at worst relative to a power of two */
+
 /* shared/FACTS.md B1: the mean of the scales in double equals torch's to an ulp or two. */
 #define TOLERANCE_NF4_OFFSET_ULPS 2
 /* shared/cases, C11 and C13. */
