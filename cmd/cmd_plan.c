@@ -37,9 +37,36 @@ static void show_row(const char *kind, const char *owner, const char *name, cons
     putchar('\n');
 }
 
+/* Where the tiers share one budget (a CPU run: all of it is memory of the machine) the sum is what must fit. */
+static void show_peaks(const json_t *plan, const bool used[TIERS], int wide)
+{
+    const json_t *memory = json_object_get(plan, "memory"), *by_tier = json_object_get(memory, "tiers");
+    int64_t peak[TIERS], budget[TIERS], left[TIERS], total = whole_at(memory, "planned_peak_bytes"), only = 0;
+    bool shared = true;
+    for (int t = 0; t < TIERS; t++) {
+        const json_t *tier = json_object_get(by_tier, tiers[t]);
+        peak[t] = whole_at(tier, "planned_peak_bytes");
+        budget[t] = whole_at(tier, "budget_bytes");
+        left[t] = budget[t] ? budget[t] - peak[t] : 0;
+        if (!budget[t]) continue;
+        shared = shared && (!only || budget[t] == only);
+        only = budget[t];
+    }
+    putchar('\n');
+    show_row("peak", "", "temporaries share space", peak, used, wide);
+    if (shared && only) {
+        char a[SHOWN_BYTES], b[SHOWN_BYTES], c[SHOWN_BYTES];
+        printf("\nin all %s of a budget of %s; %s %s\n", show_bytes(a, (double)total), show_bytes(b, (double)only),
+               show_bytes(c, (double)(only < total ? total - only : only - total)), only < total ? "too much" : "left");
+    } else {
+        show_row("budget", "", "", budget, used, wide);
+        show_row("left", "", "", left, used, wide);
+    }
+}
+
 static void show_ledger(const json_t *plan)
 {
-    const json_t *ledger = json_object_get(plan, "ledger"), *memory = json_object_get(json_object_get(plan, "memory"), "tiers");
+    const json_t *ledger = json_object_get(plan, "ledger");
     bool used[TIERS] = {false};
     int wide = 40;
     size_t i;
@@ -69,17 +96,7 @@ static void show_ledger(const json_t *plan)
         }
         if (rows > 1) show_row("", "", "= sum", sum, used, wide);
     }
-    int64_t peak[TIERS], budget[TIERS], left[TIERS];
-    for (int t = 0; t < TIERS; t++) {
-        const json_t *tier = json_object_get(memory, tiers[t]);
-        peak[t] = whole_at(tier, "planned_peak_bytes");
-        budget[t] = whole_at(tier, "budget_bytes");
-        left[t] = budget[t] ? budget[t] - peak[t] : 0;
-    }
-    putchar('\n');
-    show_row("peak", "", "temporaries share space", peak, used, wide);
-    show_row("budget", "", "", budget, used, wide);
-    show_row("left", "", "", left, used, wide);
+    show_peaks(plan, used, wide);
 }
 
 static void show_choices(const json_t *plan)

@@ -16,7 +16,8 @@ struct progress {
     double began, written;      /* seconds of the monotonic clock */
     int tenth;                  /* the last tenth that a plain line told */
     qlft_metrics last;
-    double rate, loss; /* smoothed tokens a second and loss; rate 0: no step yet */
+    double rate, loss;         /* smoothed tokens a second and loss; rate 0: no step yet */
+    double step_seconds, part; /* of all steps seen; how much of the next one is done */
     int64_t steps_seen;
 };
 
@@ -58,6 +59,8 @@ void progress_close(progress *p)
 static double seconds_left(const progress *p)
 {
     int64_t made = p->done - p->first;
+    if (!strcmp(p->phase, "train")) /* measured by the steps alone: evaluations lie between them */
+        return p->steps_seen ? p->step_seconds / (double)p->steps_seen * ((double)(p->total - p->done) - p->part) : NAN;
     if (p->total <= 0 || made <= 0) return NAN;
     return (now() - p->began) / (double)made * (double)(p->total - p->done);
 }
@@ -135,7 +138,7 @@ static void draw(progress *p)
         if (cells > 30) cells = 30;
     }
     fprintf(stderr, "\r%-*.*s", label, label - 1, p->phase);
-    double share = p->total > 0 ? (double)p->done / (double)p->total : 0;
+    double share = p->total > 0 ? ((double)p->done + p->part) / (double)p->total : 0;
     if (cells >= 4) draw_bar(p, cells, share < 0 ? 0 : share > 1 ? 1 : share);
     fprintf(stderr, "%s\033[K", facts);
     fflush(stderr);
@@ -150,7 +153,7 @@ static void end_phase(progress *p)
     char time[SHOWN_BYTES], count[SHOWN_BYTES];
     double seconds = now() - p->began;
     progress_clear(p);
-    if (p->phase[0] && strcmp(p->phase, "train") != 0 && seconds >= 0.5 && p->done > 0) {
+    if (p->phase[0] && strcmp(p->phase, "train") != 0 && strcmp(p->phase, "1st step") != 0 && seconds >= 0.5 && p->done > 0) {
         bool size = !strcmp(p->unit, "bytes");
         fprintf(stderr, "%-9s %s%s%s in %s\n", p->phase, size ? show_bytes(count, (double)p->done) : show_count(count, p->done), size ? "" : " ",
                 size ? "" : p->unit, show_time(time, seconds));
@@ -169,20 +172,36 @@ static void begin_phase(progress *p, const char *phase, int64_t done, const char
     p->tenth = 0;
 }
 
+/* What there is to see of a step that is being made; the first one has a line of its own, since the number of steps is told behind it. */
+static bool take_micro_batch(progress *p, int64_t done, int64_t total)
+{
+    if (!p->steps_seen) return false;
+    if (strcmp(p->phase, "train") != 0) begin_phase(p, "train", p->last.step, "steps");
+    p->done = p->last.step;
+    p->total = p->last.steps;
+    p->part = done < total ? (double)done / (double)total : 0;
+    if (p->terminal) draw(p);
+    return true;
+}
+
 static void on_progress(void *payload, const char *phase, int64_t done, int64_t total, const char *unit)
 {
     progress *p = payload;
     if (p->quiet) return;
+    if (!strcmp(phase, "micro-batch")) {
+        if (take_micro_batch(p, done, total)) return;
+        phase = "1st step";
+    }
+    if (!strcmp(phase, "train") && p->steps_seen) return; /* steps tell that */
     if (strcmp(p->phase, phase) != 0) begin_phase(p, phase, done, unit);
     p->done = done;
     p->total = total;
-    if (p->terminal) {
-        draw(p);
-        return;
-    }
-    if (!strcmp(phase, "train")) return; /* steps tell that */
+    p->part = 0;
+    if (p->terminal) draw(p);
+    if (done == total) end_phase(p);
+    if (p->terminal || done == total) return;
     double time = now();
-    if (time - p->written < plain_seconds || done == total) return;
+    if (time - p->written < plain_seconds) return;
     p->written = time;
     char facts[256];
     facts_text(p, facts, sizeof facts, 200);
@@ -212,10 +231,10 @@ static void on_step(void *payload, const qlft_metrics *m)
     p->loss = keep * p->loss + (1 - keep) * m->loss;
     p->steps_seen++;
     p->last = *m;
-    if (!strcmp(p->unit, "steps")) {
-        p->done = m->step;
-        p->total = m->steps;
-    }
+    p->step_seconds += m->seconds;
+    p->done = m->step;
+    p->total = m->steps;
+    p->part = 0;
     if (p->terminal) {
         draw(p);
     } else if (step_is_told(p, m)) {
