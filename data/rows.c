@@ -222,7 +222,7 @@ static qlft_status take_ids(row_maker *m, const json_t *object)
         return status_fail(QLFT_EFORMAT, "field \"labels\" has %zu elements and \"input_ids\" has %zu", json_array_size(labels), count);
     QLFT_TRY(reserve(m, count));
     for (size_t i = 0; i < count; i++) {
-        int64_t id, label;
+        int64_t id = 0, label;
         QLFT_TRY(integer_at(&id, ids, i, "input_ids"));
         QLFT_TRY(check_id(m, id, i));
         label = id;
