@@ -3,7 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTS = sizeof(data_counts) / sizeof(int64_t), BYTE_ORDER_MARK = 0x01020304, HASH_BYTES = 72 }; /* of a hash in the file, filled with zeros */
+enum {
+    COUNTS = sizeof(data_counts) / sizeof(int64_t),
+    BYTE_ORDER_MARK = 0x01020304,
+    HASH_BYTES = 72,         /* of a hash in the file, filled with zeros */
+    FORGET_BYTES = 16 << 20, /* checked bytes that stay in memory at most: a run's memory must not grow with its data */
+};
 
 static const char magic[8] = "QLFTTOK";
 
@@ -135,7 +140,7 @@ static qlft_status check_samples(cache *c, uint64_t entries_at, int64_t vocabula
 {
     file_hash *h = NULL;
     char hex[SHA256_HEX_BYTES];
-    uint64_t at = 0;
+    uint64_t at = 0, kept = 0;
     const char *wrong = NULL;
     QLFT_TRY(file_hash_open(&h));
     for (int64_t i = 0; i < c->count && !wrong; i++) {
@@ -156,6 +161,9 @@ static qlft_status check_samples(cache *c, uint64_t entries_at, int64_t vocabula
         file_hash_put(h, &e->length, sizeof e->length);
         file_hash_put(h, ids, (size_t)bytes);
         at += bytes;
+        if (at - kept < FORGET_BYTES) continue;
+        file_map_forget(&c->map, (size_t)kept, (size_t)(at - kept));
+        kept = at;
     }
     file_hash_end(h, hex);
     for (; at < entries_at && !wrong; at++)

@@ -1,6 +1,8 @@
 #include "data/dataset.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,10 +281,26 @@ static qlft_status map_cached(dataset *s, const data_options *o, const tokenizer
     return status;
 }
 
+/* What processes that were killed while writing have left: the names of building_path begin with the process. */
+static void remove_leftovers(const char *folder)
+{
+    DIR *d = opendir(folder);
+    if (!d) return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        long process = 0;
+        if (sscanf(e->d_name, "qlft-%ld-", &process) != 1 || process <= 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH) continue;
+        char *path = path_join(folder, e->d_name);
+        if (path && unlink(path) == 0) log_info("%s, left by a process that was killed, is removed", path);
+        free(path);
+    }
+    closedir(d);
+}
+
 static qlft_status open_cache_folder(const char *folder)
 {
     qlft_status status = folder_make(folder);
     if (status == QLFT_OK) status = folder_writable(folder);
+    if (status == QLFT_OK) remove_leftovers(folder);
     return status == QLFT_OK ? status : status_prefix(status, "--cache %s cannot be used (name another folder): ", folder);
 }
 

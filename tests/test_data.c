@@ -575,6 +575,26 @@ Test(cache, a_damaged_file_is_made_again)
     dataset_close(s);
 }
 
+/* A process that was killed while writing leaves its temporary; one that still runs keeps it. */
+Test(cache, leftovers_of_dead_processes_are_removed)
+{
+    const char *folder = test_path("left"), *path = write_text("k.jsonl", three_rows);
+    char dead[64], living[64];
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+    snprintf(dead, sizeof dead, "left/qlft-%ld-0x1.tokens.tmp-%ld", (long)child, (long)child);
+    snprintf(living, sizeof living, "left/qlft-%ld-0x1.tokens", (long)getppid());
+    cr_assert_eq(folder_make(folder), QLFT_OK);
+    write_text(dead, "x");
+    write_text(living, "x");
+    dataset *s;
+    cr_assert_eq(open_cached(&s, path, folder, 0), QLFT_OK);
+    dataset_close(s);
+    cr_assert(!file_exists(test_path(dead)));
+    cr_assert(file_exists(test_path(living)));
+}
+
 /* What comes through a pipe has its name when it has been read; a file with the same bytes then finds it. */
 Test(cache, standard_input_is_kept_too)
 {
