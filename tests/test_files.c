@@ -262,6 +262,18 @@ Test(json, values_keep_their_kinds)
     json_decref(v);
 }
 
+Test(json, quotes_in_strings_do_not_hide_wide_integers)
+{
+    json_t *v = parse(
+        "{\"s\":\"\\\\\\\"1000000000000000019884624838656\", \"n\":[-1000000000000000019884624838656, 1.00000000000000000001, 1e-0000000000000000000002]}");
+    cr_assert_str_eq(json_string_value(json_object_get(v, "s")), "\\\"1000000000000000019884624838656");
+    const json_t *n = json_object_get(v, "n");
+    cr_assert(json_real_value(json_array_get(n, 0)) == -1e30);
+    cr_assert(json_real_value(json_array_get(n, 1)) == 1.0);
+    cr_assert(json_real_value(json_array_get(n, 2)) == 0.01);
+    json_decref(v);
+}
+
 Test(json, errors_have_positions)
 {
     static const struct {

@@ -322,9 +322,9 @@ Test(gguf, damaged_files_do_no_harm)
 
 Test(gguf, writer_gives_the_bytes_of_the_reference)
 {
-    float a[15];
+    float a[32];
     uint16_t b[6], c[24];
-    for (int i = 0; i < 15; i++) a[i] = (float)i / 4;
+    for (int i = 0; i < 32; i++) a[i] = (float)i / 4;
     for (int i = 0; i < 6; i++) b[i] = f32_to_f16((float)-i);
     for (int i = 0; i < 24; i++) c[i] = f32_to_bf16((float)i);
     b[0] = 0; /* the script negates an integer 0 */
@@ -334,7 +334,7 @@ Test(gguf, writer_gives_the_bytes_of_the_reference)
                                {"adapter.lora.alpha", GGUF_F32, NULL, 0.1},
                                {"llama.block_count", GGUF_U32, NULL, 4000000000.0}};
     gguf_out_tensor tensors[] = {
-        {"blk.0.attn_q.weight.lora_a", DTYPE_F32, 2, {3, 5}, a}, {"blk.0.attn_q.weight.lora_b", DTYPE_F16, 2, {2, 3}, b}, {"c", DTYPE_BF16, 3, {2, 3, 4}, c}};
+        {"blk.0.attn_q.weight.lora_a", DTYPE_F32, 2, {4, 8}, a}, {"blk.0.attn_q.weight.lora_b", DTYPE_F16, 2, {2, 3}, b}, {"c", DTYPE_BF16, 3, {2, 3, 4}, c}};
     OK(gguf_write(in("adapter.gguf"), values, 5, tensors, 3));
     char got[SHA256_HEX_BYTES], wanted[SHA256_HEX_BYTES];
     OK(file_sha256(got, in("adapter.gguf")));

@@ -2,6 +2,8 @@
  * and the formulas of the OCP 8-bit formats. */
 #include "temporary.h"
 
+#include <fcntl.h>
+
 #include "core/json.h"
 #include "core/safetensors.h"
 
@@ -65,6 +67,7 @@ Test(safetensors, more_headers)
         size_t data_bytes;
     } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4],\"data_offsets\":[0,0]}}", "tensor a", 0},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2,-2],\"data_offsets\":[0,16]}}", "dimension 0", 16},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", "9 dimensions", 4},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551617],\"data_offsets\":[0,4]}}", "line 1", 4},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":7}", "tensor b", 4},
@@ -114,7 +117,7 @@ Test(safetensors, case_c02_cut_files)
     snprintf(real, sizeof real, "%zu", whole - 1);
     snprintf(wanted, sizeof wanted, "%zu", whole);
     write_safetensors(in("a.safetensors"), header, 7);
-    REFUSED(safetensors_open(&s, in("a.safetensors")), QLFT_EFORMAT, "a.safetensors", real, wanted);
+    REFUSED(safetensors_open(&s, in("a.safetensors")), QLFT_EFORMAT, "a.safetensors", "tensor a", real, wanted);
     write_safetensors(in("b.safetensors"), header, 0);
     cr_assert_eq(truncate(in("b.safetensors"), 30), 0);
     REFUSED(safetensors_open(&s, in("b.safetensors")), QLFT_EFORMAT, "b.safetensors", "30");
@@ -237,6 +240,32 @@ Test(safetensors, metadata_and_order)
     int64_t whole;
     REFUSED(safetensors_to_i64(&whole, safetensors_find(&s, "b"), 0, 1), QLFT_EUNSUPPORTED, "tensor b", "F32");
     safetensors_close(&s);
+}
+
+/* The last values of a file above 4 GiB, which is a hole on the disk but for them. */
+Test(safetensors, places_above_4_gib)
+{
+    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2147483648],\"data_offsets\":[0,8589934592]},"
+                                 "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8589934592,8589934600]}}";
+    static const float last[3] = {1.5f, 2.5f, 3.5f};
+    write_safetensors(in("large.safetensors"), header, 0);
+    off_t end = (off_t)(8 + sizeof header - 1) + INT64_C(8589934600);
+    if (truncate(in("large.safetensors"), end) != 0) cr_skip_test("skipped: no room for a file of 8 GiB with a hole");
+    int handle = open(in("large.safetensors"), O_WRONLY);
+    cr_assert(handle >= 0 && pwrite(handle, last, sizeof last, end - (off_t)sizeof last) == sizeof last);
+    close(handle);
+    safetensors s;
+    OK(safetensors_open(&s, in("large.safetensors")));
+    float got[3];
+    OK(safetensors_to_f32(got, safetensors_find(&s, "a"), INT64_C(2147483646), 2));
+    OK(safetensors_to_f32(got + 1, safetensors_find(&s, "b"), 0, 2));
+    cr_assert(got[0] == 0.0f && got[1] == 2.5f && got[2] == 3.5f);
+    OK(safetensors_to_f32(got, safetensors_find(&s, "a"), INT64_C(2147483647), 1));
+    cr_assert(got[0] == 1.5f);
+    safetensors_forget(&s, safetensors_find(&s, "a"));
+    safetensors_close(&s);
+    cr_assert_eq(truncate(in("large.safetensors"), end - 1), 0);
+    REFUSED(safetensors_open(&s, in("large.safetensors")), QLFT_EFORMAT, "tensor b", "large.safetensors");
 }
 
 Test(safetensors, integers_are_widened)

@@ -43,7 +43,7 @@ def write_adapter(path):
     writer.add_string("adapter.type", "lora")
     writer.add_float32("adapter.lora.alpha", 0.1)
     writer.add_uint32("llama.block_count", 4000000000)
-    writer.add_tensor("blk.0.attn_q.weight.lora_a", (numpy.arange(15) / 4).astype(numpy.float32).reshape(3, 5))
+    writer.add_tensor("blk.0.attn_q.weight.lora_a", (numpy.arange(32) / 4).astype(numpy.float32).reshape(4, 8))
     writer.add_tensor("blk.0.attn_q.weight.lora_b", (-numpy.arange(6)).astype(numpy.float16).reshape(2, 3))
     c = (numpy.arange(24).astype(numpy.float32).view(numpy.uint32) >> 16).astype(numpy.uint16)
     writer.add_tensor("c", c.reshape(2, 3, 4).view(numpy.uint8), raw_dtype=Type.BF16)
