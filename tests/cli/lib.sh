@@ -60,12 +60,24 @@ tiny_rows() {
 }
 
 TINY=$GOLDEN/arch/llama/model
-# tiny_train OUT DATA [options]: a run of the tiny model that takes seconds. F32 so that it is the same at every CPU level is not promised: compare runs
-# of one machine only.
+# tiny_train OUT DATA [options]: a run of the tiny model that takes less than a second. Compare results of one machine only: levels of kernels round apart.
 tiny_train() {
     local out=$1 data=$2
     shift 2
     "$QLFT" train --base "$TINY" --data "$data" --format tokens --out "$out" --r 4 --seq 64 --batch 2 --accum 2 --lr 5e-3 --seed 5 --threads 1 --quiet "$@"
+}
+# tiny_start OUT DATA [options]: the same in the background; $child is the program itself.
+tiny_start() {
+    local out=$1 data=$2
+    shift 2
+    "$QLFT" train --base "$TINY" --data "$data" --format tokens --out "$out" --r 4 --seq 64 --batch 2 --accum 2 --lr 5e-3 --seed 5 --threads 1 --quiet "$@" \
+        >"$WORK/started.log" 2>&1 </dev/null &
+    child=$!
+}
+# ended: waits for it; its exit status is in $status.
+ended() {
+    status=0
+    wait "$child" 2>/dev/null || status=$?
 }
 
 # sum FILE: SHA-256 of a file, "none" if it is not there.

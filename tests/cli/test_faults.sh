@@ -23,32 +23,44 @@ check "the older adapter is still there" test "$(sum limited/adapter_model.safet
 check "no temporary file is left" test -z "$(find limited -name '*.tmp*')"
 
 mkdir disk
-if mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null; then
-    expect 0 "a run on a small disk" tiny_train disk/out rows.jsonl --save-every 1 --keep 1 --resume auto
+if mount -t tmpfs -o size=4m tmpfs disk 2>/dev/null; then
+    expect 0 "a run on a small disk" tiny_train disk/out rows.jsonl
     older=$(sum disk/out/adapter_model.safetensors)
-    dd if=/dev/zero of=disk/filler bs=4k count=1000 2>/dev/null
-    dd if=/dev/null of=disk/filler bs=1 seek=$(($(stat -c %s disk/filler) - 16384)) 2>/dev/null
-    expect 3 "a full disk" tiny_train disk/out rows.jsonl --save-every 1 --keep 1 --seed 8
-    says stderr '[Nn]o space|free'
-    says stderr 'disk'
+    # fill KB: leaves that much
+    fill() { head -c $((($(df -k --output=avail disk | tail -n 1) - $1) * 1024)) /dev/zero >disk/filler; }
+
+    tiny_start disk/out rows.jsonl --epochs 100000 --save-every 20 --keep 1 --seed 8
+    until_lines disk/out/metrics.jsonl 50
+    fill 8
+    ended
+    check "the disk fills up in the middle: exit 3 (is $status)" test "$status" = 3
+    says started.log '[Nn]o space'
+    says started.log 'disk/out'
     check "the older adapter is still there" test "$(sum disk/out/adapter_model.safetensors)" = "$older"
     check "no temporary file is left" test -z "$(find disk/out -name '*.tmp*')"
     check "a checkpoint is still whole" sh -c 'ls disk/out/checkpoints/step-*/state.safetensors >/dev/null'
+    expect 3 "a disk that is full from the start" tiny_train disk/out rows.jsonl --seed 8
+    says stderr 'No space|free'
+    rm disk/filler
+    expect 0 "with room again it goes on" tiny_train disk/out rows.jsonl --seed 8
     umount disk
 else
     skip "a full disk: no tmpfs can be mounted here"
 fi
 
-# Two runs, one folder. Each is a process of its own, so the first can be killed.
-"$QLFT" train --base "$TINY" --data rows.jsonl --format tokens --out shared --r 4 --seq 64 --epochs 100000 --threads 1 --quiet </dev/null >first.log 2>&1 &
-first=$!
+# Two runs, one folder.
+tiny_start shared rows.jsonl --epochs 100000
 until_lines shared/metrics.jsonl 2
 expect 3 "a second run in the same folder" tiny_train shared rows.jsonl
 says stderr 'shared'
-kill -KILL $first
-wait $first 2>/dev/null
+kill -KILL "$child"
+ended
 expect 0 "a lock whose process died does not block" tiny_train shared rows.jsonl
 
-# Not a number: nothing is written, exit 6.
-expect 6 "a rate that blows up" tiny_train blown rows.jsonl --lr 10 --clip 0 --epochs 200 --schedule constant --warmup 0 --alpha 100000
-check "no adapter with a NaN" test ! -e blown/adapter_model.safetensors
+# Weights near the largest finite number: the loss is not finite, exit 6, nothing is written.
+cp -r "$TINY" huge
+head -c 20000 /dev/zero | tr '\0' '\177' | dd of=huge/model.safetensors bs=1000 seek=100 conv=notrunc 2>/dev/null
+expect 6 "a loss that is not finite" "$QLFT" train --base huge --data rows.jsonl --format tokens --out blown --r 4 --threads 1 --quiet
+says stderr 'not finite'
+says stderr 'rows.jsonl'
+check "no adapter is written" test ! -e blown/adapter_model.safetensors

@@ -63,7 +63,7 @@ evaluated=$(number stdout loss)
 after=$(tr '{' '\n' <out/report.json | tr -d '\n ' | grep -Eo '"eval":\[[^]]*\]' | grep -Eo '"loss":[0-9.eE+-]+' | tail -n 1 | sed 's/.*://')
 check "eval gives the loss of the report ($evaluated, $after)" awk -v a="$evaluated" -v b="$after" 'BEGIN { d = a - b; exit !(a > 0 && d < 0.02 && d > -0.02) }'
 
-expect 0 "plan" "$QLFT" plan --base "$TINY" --data rows.jsonl --format tokens --r 4 --seq 64 --batch 2 --accum 2 --json
+expect 0 "plan" "$QLFT" plan --base "$TINY" --data rows.jsonl --format tokens --eval-data held.jsonl --epochs 3 --r 4 --seq 64 --batch 2 --accum 2 --threads 1 --json
 check "plan and run say the same peak" test "$(number stdout planned_peak_bytes)" = "$(number out/report.json planned_peak_bytes)"
 expect 4 "a budget that is too small" tiny_train small rows.jsonl --memory 100KB
 says stderr '[0-9]'
