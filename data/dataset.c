@@ -27,6 +27,7 @@ typedef struct builder {
     cache_writer writer;
     data_counts counts;
     int64_t lost_by_cut; /* of counts.unsupervised: those that truncation left without a target */
+    bool told_endless;
     data_progress progress;
     void *payload;
     const volatile int *stop;
@@ -140,6 +141,11 @@ static qlft_status take_pieces(builder *b, const made_row *row, const jsonl_row 
     b->counts.truncated += any && pieces.fate == ROW_TRUNCATED;
     b->counts.split += any && pieces.fate == ROW_SPLIT;
     b->counts.marked += any && row->marked;
+    if (any && row->endless && !b->told_endless) {
+        b->told_endless = true;
+        log_warning("%s line %lld: the chat template writes no special token behind an answer, so the model does not learn where to stop",
+                    path_name(b->options->paths[file]), (long long)raw->line);
+    }
     b->lost_by_cut += skipped > 0 && pieces.fate == ROW_TRUNCATED && learns(row->labels, row->count);
     return QLFT_OK;
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "data/tokenizer.h"
+#include "data/turns.h"
 
 const char *format_name(data_format format)
 {
@@ -197,12 +197,10 @@ static qlft_status add_turn(json_t *list, const char *role, json_t *content_take
 /* Renders the list; the answers among the messages from `first` on (0-based) are targets. */
 static qlft_status put_conversation(row_text *out, const json_t *list, const json_t *object, size_t first, const format_context *context)
 {
-    (void)out;
-    (void)list;
-    (void)object;
-    (void)first;
-    (void)context;
-    return status_fail(QLFT_EUNSUPPORTED, "chat templates are not part of this build");
+    if (!context->template_of)
+        return status_fail(QLFT_EARG,
+                           "the model has no chat template, which conversations need: name one with --template FILE, or use prompt and completion rows");
+    return turns_render(out, list, object, first, context->train_on, context->template_of);
 }
 
 static qlft_status with_list(row_text *out, const json_t *object, const format_context *context,

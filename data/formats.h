@@ -3,15 +3,7 @@
 #define DATA_FORMATS_H
 
 #include "data/rows.h"
-
-#if defined(__has_include) && __has_include("data/chat.h")
-#include "data/chat.h"
-#else /* until data/chat.h is committed */
-typedef struct chat chat;
-qlft_status chat_open(chat **out, const tokenizer *tok, const char *template_path);
-void chat_close(chat *c);
-const char *chat_source(const chat *c);
-#endif
+#include "data/turns.h"
 
 #ifdef __cplusplus
 extern "C" {

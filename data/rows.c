@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/formats.h"
+#include "data/turns.h"
 
 /* Chat rows are tokenised with special tokens recognised wherever they stand, as transformers does with a rendered template. */
 
@@ -175,6 +176,7 @@ static qlft_status tokenize(row_maker *m)
     m->tokens.count = 0;
     QLFT_TRY(tokenizer_encode(m->tok, t->text ? t->text : "", t->bytes, flags, &m->tokens));
     QLFT_TRY(reserve(m, m->tokens.count + 1));
+    if (t->turns && t->span_count > 0) m->row.endless = !turns_extend(&m->text, &m->tokens, m->tok);
     QLFT_TRY(label_tokens(m));
     for (size_t i = 0, k = 0; i < m->tokens.count && k < t->said_count; i++) {
         const token_span *token = &m->tokens.items[i];
@@ -331,7 +333,7 @@ qlft_status row_make(row_maker *m, const made_row **out, const jsonl_row *raw, i
 {
     memset(&m->row, 0, sizeof m->row);
     m->text.bytes = m->text.span_count = m->text.said_count = 0;
-    m->text.end = false;
+    m->text.end = m->text.turns = false;
     qlft_status status = take_row(m, raw, file, is_text);
     m->row.ids = m->ids;
     m->row.labels = m->labels;

@@ -20,6 +20,7 @@ typedef struct made_row {
     data_format format; /* never FORMAT_AUTO, but for a bad row that has no known field */
     bool        whole_file; /* the text of a .txt file */
     bool        marked; /* text of a special token in what the row says */
+    bool        endless; /* an answer is followed by no token that could end it: the model will not learn where to stop */
     bool        empty;  /* a text row without text: nothing to learn, whatever surrounds it */
     bool        bad;
     char        error[512]; /* why; without file and line */
@@ -35,6 +36,7 @@ typedef struct row_text {
     size_t    said_count, said_capacity;
     unsigned  flags; /* TOKENIZE_ */
     bool      end; /* the text ends here: EOS belongs behind it, as a target */
+    bool      turns; /* the spans are turns of a conversation, to be extended to the tokens that end them */
 } row_text;
 
 qlft_status row_text_put(row_text *t, const char *bytes, size_t count);

@@ -1,0 +1,35 @@
+/* The turns of a conversation in its rendered text: which bytes, and then which tokens, an assistant has to produce. Internal to data/. */
+#ifndef DATA_TURNS_H
+#define DATA_TURNS_H
+
+#include "data/rows.h"
+
+#if defined(__has_include) && __has_include("data/chat.h")
+#include "data/chat.h"
+#else /* until data/chat.h is committed */
+#include "data/jinja.h"
+typedef struct chat chat;
+typedef struct chat_span { size_t start, end; int message; } chat_span;
+typedef struct chat_text { char *text; size_t bytes; chat_span *spans; size_t span_count; } chat_text;
+qlft_status chat_open(chat **out, const tokenizer *tok, const char *path);
+void chat_close(chat *c);
+const char *chat_source(const chat *c);
+qlft_status chat_render(chat_text *out, const chat *c, const json_t *messages, const json_t *row, bool generation_prompt);
+void chat_text_free(chat_text *t);
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Renders the messages of `list` into an empty `out`; the turns of assistants from message `first` on (0-based) are target spans, up to the end of what they
+ * say. `object` is the row, for what else templates ask for (tools). */
+qlft_status turns_render(row_text *out, const json_t *list, const json_t *object, size_t first, data_train_on train_on, const chat *c);
+
+/* Moves the end of each span behind the token that ends its turn. false: at least one turn has no such token, so its end is not learned. */
+bool turns_extend(row_text *t, const token_list *tokens, const tokenizer *tok);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
