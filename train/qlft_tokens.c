@@ -1,2 +1,195 @@
-/* placeholder */
-extern int train_qlft_tokens_c_placeholder;
+/* qlft tokens: what the model will see. Needs a tokenizer, not a model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "train/run.h"
+
+enum { CONFIG_LIMIT_BYTES = 16 << 20 };
+
+typedef struct token_sink {
+    const qlft_config *config;
+    tokenizer         *tok;
+    bool (*row)(void *payload, const qlft_token_row *row);
+    void              *payload;
+    const volatile sig_atomic_t *stop;
+    int64_t     given;
+    qlft_status status;
+} token_sink;
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* Where the tokenizer of a base lies: the file itself for GGUF and tokenizer files, the folder for weights. Yours. */
+static char *tokenizer_place(const char *base)
+{
+    return ends_with(base, ".safetensors") || ends_with(base, ".index.json") ? path_folder(base) : strdup(base);
+}
+
+/* vocab_size of config.json beside the tokenizer, or the rows of GGUF's embedding; 0 if nothing tells. */
+static qlft_status vocabulary_of(int64_t *out, const char *place)
+{
+    *out = 0;
+    if (ends_with(place, ".gguf")) {
+        gguf        g;
+        QLFT_TRY(gguf_open(&g, place));
+        const gguf_tensor *embed = gguf_find_tensor(&g, "token_embd.weight");
+        if (embed && embed->rank == 2) *out = embed->shape[0];
+        gguf_close(&g);
+        return QLFT_OK;
+    }
+    char *path = file_is_folder(place) ? path_join(place, "config.json") : NULL;
+    if (!path || !file_exists(path)) {
+        free(path);
+        return QLFT_OK;
+    }
+    json_t     *config = NULL;
+    qlft_status status = json_read_file(&config, path, CONFIG_LIMIT_BYTES);
+    if (status == QLFT_OK) status = json_get_int(out, config, "vocab_size", 0, path);
+    json_decref(config);
+    free(path);
+    return status;
+}
+
+/* ---- one row ---- */
+
+/* The bytes of each token, one after the other in `store`; false without memory. */
+static bool fill_pieces(token_sink *s, qlft_token_row *row, char **store, const char **pieces, size_t *sizes, bool *special)
+{
+    size_t used = 0, capacity = 0;
+    *store = NULL;
+    for (size_t i = 0; i < row->count; i++) {
+        char  *piece = NULL;
+        size_t bytes = 0;
+        if (tokenizer_decode(s->tok, &row->ids[i], 1, false, &piece, &bytes) != QLFT_OK) return false;
+        if (used + bytes > capacity) {
+            capacity = 2 * (used + bytes) + 256;
+            char *grown = realloc(*store, capacity);
+            if (!grown) {
+                free(piece);
+                return false;
+            }
+            *store = grown;
+        }
+        memcpy(*store + used, piece, bytes);
+        free(piece);
+        sizes[i] = bytes;
+        used += bytes;
+        special[i] = tokenizer_is_special(s->tok, row->ids[i]);
+    }
+    for (size_t i = 0, at = 0; i < row->count; at += sizes[i++]) pieces[i] = *store + at;
+    return true;
+}
+
+static bool give_row(token_sink *s, qlft_token_row *row)
+{
+    char        *store = NULL;
+    const char **pieces = calloc(row->count + 1, sizeof *pieces);
+    size_t      *sizes = calloc(row->count + 1, sizeof *sizes);
+    bool        *special = calloc(row->count + 1, sizeof *special), go_on = false;
+    if (!pieces || !sizes || !special || (s->tok && !fill_pieces(s, row, &store, pieces, sizes, special))) {
+        s->status = status_fail(QLFT_ENOMEM, "out of memory for the row of line %lld", (long long)row->line);
+    } else {
+        row->pieces = pieces;
+        row->piece_bytes = sizes;
+        row->special = special;
+        go_on = s->row(s->payload, row);
+    }
+    free(store);
+    free(pieces);
+    free(sizes);
+    free(special);
+    s->given++;
+    return go_on && !(s->config->limit && s->given >= s->config->limit) && !(s->stop && *s->stop);
+}
+
+static bool each_row(void *payload, const data_row *from)
+{
+    token_sink    *s = payload;
+    qlft_token_row row;
+    const char    *file = s->config->data[from->file];
+    memset(&row, 0, sizeof row);
+    row.line = from->line;
+    row.file = file;
+    row.text = from->text;
+    row.text_bytes = from->text_bytes;
+    row.ids = from->ids;
+    row.labels = from->labels;
+    row.count = from->count;
+    if (!from->bad) return give_row(s, &row);
+    row.text = NULL;
+    row.error = from->error;
+    row.count = 0;
+    bool go_on = give_row(s, &row);
+    if (s->config->on_bad_row != BAD_ROW_STOP) return go_on;
+    s->status = status_fail(QLFT_EFORMAT, "%s line %lld: %s", file, (long long)from->line, from->error);
+    return false;
+}
+
+/* ---- --text ---- */
+
+static qlft_status tokens_of_text(token_sink *s, const char *text)
+{
+    token_list     list = {NULL, 0, 0};
+    qlft_token_row row;
+    unsigned       flags = (s->config->no_special ? 0u : (unsigned)TOKENIZE_SPECIAL) | (s->config->raw ? 0u : (unsigned)TOKENIZE_ADD);
+    QLFT_TRY(tokenizer_encode(s->tok, text, strlen(text), flags, &list));
+    int32_t *ids = calloc(2 * list.count + 1, sizeof *ids);
+    if (!ids) {
+        token_list_free(&list);
+        return status_fail(QLFT_ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        ids[i] = list.items[i].id;
+        ids[list.count + i] = i ? ids[i] : -100; /* nothing predicts the first token */
+    }
+    memset(&row, 0, sizeof row);
+    row.line = 1;
+    row.text = text;
+    row.text_bytes = strlen(text);
+    row.ids = ids;
+    row.labels = ids + list.count;
+    row.count = list.count;
+    give_row(s, &row);
+    free(ids);
+    token_list_free(&list);
+    return s->status;
+}
+
+qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const qlft_token_row *row), void *payload, const qlft_observer *observer)
+{
+    token_sink s;
+    memset(&s, 0, sizeof s);
+    s.config = c;
+    s.row = row;
+    s.payload = payload;
+    s.stop = observer ? observer->stop : NULL;
+    QLFT_TRY(qlft_config_check(c));
+    char *place = tokenizer_place(c->base);
+    if (!place) return status_fail(QLFT_ENOMEM, "out of memory");
+    data_options o;
+    memset(&o, 0, sizeof o);
+    qlft_status status = tokenizer_open(&s.tok, place);
+    if (status != QLFT_OK && c->format == FORMAT_TOKENS) status = QLFT_OK; /* rows of ids need none */
+    if (status == QLFT_OK) status = vocabulary_of(&o.vocabulary, place);
+    if (status == QLFT_OK && c->text) {
+        status = tokens_of_text(&s, c->text);
+    } else if (status == QLFT_OK) {
+        o.paths = (const char *const *)c->data;
+        o.path_count = c->data_count;
+        o.format = (data_format)c->format;
+        o.template_path = c->template_path;
+        o.train_on = (data_train_on)c->train_on;
+        o.on_bad_row = BAD_ROW_SKIP; /* every bad row is given; what follows is decided in each_row */
+        o.raw = c->raw;
+        o.no_special = c->no_special;
+        status = data_each_row(&o, s.tok, each_row, &s);
+        if (s.status != QLFT_OK) status = s.status;
+    }
+    tokenizer_close(s.tok);
+    free(place);
+    return status;
+}
