@@ -97,7 +97,8 @@ qlft_status tokenizer_finish(tokenizer *t)
     added_set *const sets[] = {&t->raw, &t->normalized};
     for (size_t s = 0; s < 2; s++) {
         QLFT_TRY(added_set_finish(sets[s]));
-        for (size_t i = 0; i < sets[s]->count; i++) t->marks[sets[s]->items[i].id] |= (uint8_t)(TOKEN_ADDED | (sets[s]->items[i].special ? TOKEN_SPECIAL : 0));
+        for (size_t i = 0; i < sets[s]->count; i++)
+            t->marks[sets[s]->items[i].id] |= (uint8_t)(TOKEN_ADDED | (sets[s]->items[i].special ? TOKEN_SPECIAL : 0) | (s ? TOKEN_NORMALIZED : 0));
     }
     return QLFT_OK;
 }

@@ -187,6 +187,18 @@ qlft_status decode_metaspace(const decoder *d, pattern_scratch *scratch, token_s
     return finish_step(strings, &made, status);
 }
 
+/* An added token that is looked for in normalized text stands for its own normalized form. */
+static const char *text_of(const tokenizer *t, int32_t id, size_t *bytes)
+{
+    const char *text = vocabulary_text(&t->words, id, bytes);
+    for (size_t i = 0; text && (t->marks[id] & TOKEN_NORMALIZED) && i < t->normalized.count; i++) {
+        if (t->normalized.items[i].id != id) continue;
+        *bytes = t->normalized.items[i].bytes;
+        return t->normalized.items[i].text;
+    }
+    return text;
+}
+
 qlft_status tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special, char **out, size_t *bytes)
 {
     *out = NULL;
@@ -197,7 +209,7 @@ qlft_status tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t coun
     for (size_t i = 0; i < count && status == QLFT_OK; i++) {
         size_t length, start = strings.bytes;
         /* Ids without a token (models have more rows than the vocabulary has tokens) have no text. */
-        const char *text = vocabulary_text(&t->words, ids[i], &length);
+        const char *text = text_of(t, ids[i], &length);
         if (!text || (skip_special && tokenizer_is_special(t, ids[i]))) continue;
         if (t->join_by_space && strings.count) status = put_bytes(&strings, " ", 1);
         if (status == QLFT_OK) status = put_bytes(&strings, text, length);

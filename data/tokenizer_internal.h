@@ -85,6 +85,9 @@ aligned aligned_view(const aligned *a, size_t start, size_t end);
 /* Makes room in an owned text with a map. */
 qlft_status aligned_put(aligned *a, const char *text, size_t bytes, uint32_t from, uint32_t to);
 qlft_status aligned_copy(aligned *a, const aligned *source, size_t start, size_t end); /* appends a part with its map */
+/* Appends text that is put in front of the character at `at`. In tokenizers it has the range of that character; here of its first byte, so that ranges
+ * never step back where the character is split into bytes. */
+qlft_status aligned_put_before(aligned *a, const char *text, size_t bytes, const aligned *source, size_t at);
 uint32_t aligned_from(const aligned *a, size_t byte);
 uint32_t aligned_to(const aligned *a, size_t byte);
 
@@ -232,7 +235,7 @@ qlft_status encode_bpe_characters(const tokenizer *t, encode_scratch *scratch, c
 qlft_status encode_scores(const tokenizer *t, encode_scratch *scratch, const char *text, size_t start, size_t end, token_list *list);
 qlft_status encode_library(const tokenizer *t, encode_scratch *scratch, const char *text, size_t start, size_t end, token_list *list);
 
-enum { TOKEN_ADDED = 1, TOKEN_SPECIAL = 2 }; /* marks */
+enum { TOKEN_ADDED = 1, TOKEN_SPECIAL = 2, TOKEN_NORMALIZED = 4 }; /* marks */
 enum { TOKENIZER_STOPS = 64, TOKENIZER_AROUND = 16 };
 
 struct tokenizer {

@@ -145,8 +145,7 @@ qlft_status normalize_prepend(const normalizer *n, pattern_scratch *scratch, ali
     (void)scratch;
     if (!text->bytes || !n->content_bytes) return QLFT_OK;
     aligned made = {0};
-    uint32_t place = aligned_from(text, 0);
-    qlft_status status = aligned_put(&made, n->content, n->content_bytes, place, place);
+    qlft_status status = aligned_put_before(&made, n->content, n->content_bytes, text, 0);
     if (status == QLFT_OK) status = aligned_copy(&made, text, 0, text->bytes);
     if (status == QLFT_OK)
         replace_text(text, &made);

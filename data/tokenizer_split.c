@@ -144,8 +144,7 @@ qlft_status split_prefix_space(const splitter *s, pattern_scratch *scratch, piec
     qlft_status status = QLFT_OK;
     for (size_t i = 0; i < p->count && status == QLFT_OK; i++) {
         size_t start = made.text.bytes, first = p->items[i].start;
-        uint32_t place = aligned_from(&p->text, first);
-        if (p->text.text[first] != ' ') status = aligned_put(&made.text, " ", 1, place, place);
+        if (p->text.text[first] != ' ') status = aligned_put_before(&made.text, " ", 1, &p->text, first);
         if (status == QLFT_OK) status = aligned_copy(&made.text, &p->text, first, p->items[i].end);
         if (status == QLFT_OK) status = put_piece(&made, start, made.text.bytes);
     }
@@ -156,9 +155,8 @@ static qlft_status metaspace_piece(const splitter *s, const aligned *text, piece
 {
     bool has = text->text[part.start] == ' ' ||
                (part.end - part.start >= s->replacement_bytes && memcmp(text->text + part.start, s->replacement, s->replacement_bytes) == 0);
-    uint32_t place = aligned_from(text, part.start);
-    bool first = s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && place == 0);
-    if (first && !has) QLFT_TRY(aligned_put(made, s->replacement, s->replacement_bytes, place, place));
+    bool first = s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && aligned_from(text, part.start) == 0);
+    if (first && !has) QLFT_TRY(aligned_put_before(made, s->replacement, s->replacement_bytes, text, part.start));
     for (size_t at = part.start; at < part.end;) {
         size_t end = at;
         while (end < part.end && text->text[end] != ' ') end++;

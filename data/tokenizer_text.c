@@ -73,6 +73,11 @@ qlft_status aligned_copy(aligned *a, const aligned *source, size_t start, size_t
     return QLFT_OK;
 }
 
+qlft_status aligned_put_before(aligned *a, const char *text, size_t bytes, const aligned *source, size_t at)
+{
+    return aligned_put(a, text, bytes, aligned_from(source, at), aligned_to(source, at));
+}
+
 /* ---- UTF-8 ---- */
 
 int utf8_read(const char *text, uint32_t *code)
