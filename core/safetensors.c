@@ -343,8 +343,7 @@ void safetensors_close(safetensors *s)
 
 const safetensors_entry *safetensors_find(const safetensors *s, const char *name)
 {
-    safetensors_entry key;
-    key.name = (char *)(uintptr_t)name;
+    safetensors_entry key = {.name = (char *)(uintptr_t)name};
     return s->count > 0 ? bsearch(&key, s->entries, (size_t)s->count, sizeof key, compare_entries) : NULL;
 }
 
