@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <nettle/sha2.h>
 #include <nettle/version.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,6 +425,35 @@ static qlft_status remove_below(int parent, const char *name, const char *path)
 qlft_status folder_remove(const char *path)
 {
     return remove_below(AT_FDCWD, path, path);
+}
+
+/* Does the name end in ".tmp-PID", and is there no such process? A number that another process has now is left for the next time. */
+static bool is_abandoned(const char *name)
+{
+    const char *mark = strstr(name, ".tmp-");
+    char *end = NULL;
+    if (!mark || mark[5] < '0' || mark[5] > '9') return false;
+    errno = 0;
+    long process = strtol(mark + 5, &end, 10);
+    if (errno || *end || process < 1 || process > INT_MAX) return false;
+    return kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+qlft_status folder_sweep(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (!folder) return errno == ENOENT ? QLFT_OK : fail_errno("read", path, errno);
+    qlft_status status = QLFT_OK;
+    struct dirent *entry;
+    while (status == QLFT_OK && (errno = 0, entry = readdir(folder)) != NULL) {
+        if (!is_abandoned(entry->d_name)) continue;
+        char *below = path_join(path, entry->d_name);
+        status = below ? folder_remove(below) : fail_memory(path);
+        free(below);
+    }
+    if (status == QLFT_OK && errno != 0) status = fail_errno("read", path, errno);
+    closedir(folder);
+    return status;
 }
 
 static qlft_status sync_files(const char *path)

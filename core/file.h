@@ -46,6 +46,8 @@ qlft_status file_write_text(const char *path, const char *text);
 /* ---- folders ---- */
 qlft_status folder_make(const char *path); /* with parents; an existing one is fine */
 qlft_status folder_remove(const char *path); /* with all it holds; a missing one is fine */
+/* Removes what a process that was killed left half written in `path`: entries named *.tmp-PID whose process is gone. A missing folder is fine. */
+qlft_status folder_sweep(const char *path);
 /* Renames a finished folder and fsyncs its files and its parent: FROM must hold only files. A folder that has the name TO
  * already is exchanged with it in one step where the system can (renameat2), and then removed. */
 qlft_status folder_publish(const char *from, const char *to);

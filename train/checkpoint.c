@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
 
 /* Options that decide the numbers of a run: a resumed run must have them as they were. */
-static const char *const decisive[] = {"quant",   "double-quant", "compute",  "r",      "alpha",  "dropout", "targets", "rslora",       "shuffle", "seq",   "packing", "epochs",
-                                       "steps",   "batch",        "accum",    "lr",     "min-lr", "schedule", "warmup", "decay",        "weight-decay", "clip", "beta1", "beta2",
-                                       "eps",     "optim",        "seed",     "train-on", "format", "on-long"};
+static const char *const decisive[] = {"quant",        "double-quant", "compute", "r",     "alpha", "dropout", "targets", "rslora",   "shuffle", "seq",
+                                       "packing",      "epochs",       "steps",   "batch", "accum", "lr",      "min-lr",  "schedule", "warmup",  "decay",
+                                       "weight-decay", "clip",         "beta1",   "beta2", "eps",   "optim",   "seed",    "train-on", "format",  "on-long"};
 enum { DECISIVE = sizeof decisive / sizeof decisive[0] };
 
 static char *run_sign(const run *r)
@@ -31,8 +32,8 @@ static char *run_sign(const run *r)
 
 static qlft_status check_sign(const run *r, const char *stored, const char *path)
 {
-    char       *own_text = run_sign(r);
-    json_t     *own = NULL, *other = NULL, *value = NULL;
+    char *own_text = run_sign(r);
+    json_t *own = NULL, *other = NULL, *value = NULL;
     const char *key = NULL;
     qlft_status status = own_text ? json_parse(&own, own_text, strlen(own_text), "this run") : status_fail(QLFT_ENOMEM, "out of memory");
     if (status == QLFT_OK) status = json_parse(&other, stored, strlen(stored), path);
@@ -42,8 +43,10 @@ static qlft_status check_sign(const run *r, const char *stored, const char *path
             json_t *was = json_object_get(other, key);
             if (was && json_equal(was, value)) continue;
             char *before = json_dumps(was ? was : json_null(), JSON_ENCODE_ANY), *now = json_dumps(value, JSON_ENCODE_ANY);
-            status = status_fail(QLFT_EARG, "--resume %s: %s%s was %s when the run was started and is %s now; a resumed run must go on as it was (or start anew without --resume)", path,
-                                 strcmp(key, "data") == 0 ? "" : "--", key, before ? before : "?", now ? now : "?");
+            status = status_fail(
+                QLFT_EARG,
+                "--resume %s: %s%s was %s when the run was started and is %s now; a resumed run must go on as it was (or start anew without --resume)", path,
+                strcmp(key, "data") == 0 ? "" : "--", key, before ? before : "?", now ? now : "?");
             free(before);
             free(now);
             break;
@@ -60,16 +63,19 @@ static qlft_status check_sign(const run *r, const char *stored, const char *path
 static qlft_status write_state(const run *r, const cursor *at, const char *folder)
 {
     char numbers[5][32], *sign = run_sign(r), *path = path_join(folder, "state.safetensors");
-    const long long values[5] = {(long long)at->step, (long long)at->epoch, (long long)at->micro_batch, (long long)at->micro_step, (long long)(at->checked_a + 2 * at->checked_b)};
+    const long long values[5] = {(long long)at->step, (long long)at->epoch, (long long)at->micro_batch, (long long)at->micro_step,
+                                 (long long)(at->checked_a + 2 * at->checked_b)};
     if (!sign || !path) {
         free(sign);
         free(path);
         return status_fail(QLFT_ENOMEM, "out of memory");
     }
     for (int i = 0; i < 5; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", values[i]);
-    const char *metadata[] = {"step", numbers[0], "epoch", numbers[1], "micro_batch", numbers[2], "micro_step", numbers[3], "checked", numbers[4], "run", sign, NULL};
+    const char *metadata[] = {"step",     numbers[0], "epoch",    numbers[1], "micro_batch", numbers[2], "micro_step",
+                              numbers[3], "checked",  numbers[4], "run",      sign,          NULL};
     safetensors_out tensors[PAGER_ARRAYS];
-    for (int i = 0; i < r->optim->state_count; i++) tensors[i] = (safetensors_out){r->optim->state_name[i], ST_F32, 1, {r->m->parameters}, r->pages.home[1 + i]};
+    for (int i = 0; i < r->optim->state_count; i++)
+        tensors[i] = (safetensors_out){r->optim->state_name[i], ST_F32, 1, {r->m->parameters}, r->pages.home[1 + i]};
     qlft_status status = safetensors_write(path, tensors, r->optim->state_count, metadata, NULL);
     free(sign);
     free(path);
@@ -94,7 +100,7 @@ static int64_t step_of_name(const char *name)
 /* Largest step below `below` among the checkpoints, and how many there are in all. */
 static int64_t newest_step(const char *folder, int64_t below, int *count)
 {
-    DIR    *d = opendir(folder);
+    DIR *d = opendir(folder);
     int64_t newest = -1;
     *count = 0;
     if (!d) return -1;
@@ -115,31 +121,49 @@ static char *step_folder(const char *folder, int64_t step, const char *suffix)
     return path_join(folder, name);
 }
 
-static qlft_status prune(const char *folder, int64_t keep)
+/* The name of a folder that is being written or removed: never taken for a checkpoint, and swept away when its process is gone. */
+static char *unfinished_folder(const char *folder, int64_t step)
 {
-    int     count = 0;
-    int64_t step = newest_step(folder, INT64_MAX, &count);
-    for (int64_t kept = 0; step >= 0; kept++) {
-        if (kept >= keep) {
-            char       *path = step_folder(folder, step, "");
-            qlft_status status = path ? folder_remove(path) : status_fail(QLFT_ENOMEM, "out of memory");
-            free(path);
-            QLFT_TRY(status);
-        }
-        step = newest_step(folder, step, &count);
+    char suffix[32];
+    snprintf(suffix, sizeof suffix, ".tmp-%ld", (long)getpid());
+    return step_folder(folder, step, suffix);
+}
+
+/* Loses its name first: a checkpoint that is there is whole, also if the process dies while it is removed. */
+static qlft_status discard(const char *folder, int64_t step)
+{
+    char *path = step_folder(folder, step, ""), *aside = unfinished_folder(folder, step);
+    qlft_status status = path && aside ? folder_remove(aside) : status_fail(QLFT_ENOMEM, "out of memory");
+    if (status == QLFT_OK && rename(path, aside) != 0) status = status_fail(QLFT_EIO, "%s cannot be removed: %s", path, strerror(errno));
+    if (status == QLFT_OK) status = folder_remove(aside);
+    free(path);
+    free(aside);
+    return status;
+}
+
+/* Keeps the newest ones up to `step`. Later ones are of a run that was given up: one that started anew in this folder, or went on from an earlier checkpoint.
+ */
+static qlft_status prune(const char *folder, int64_t step, int64_t keep)
+{
+    int count = 0;
+    int64_t kept = 0;
+    for (int64_t at = newest_step(folder, INT64_MAX, &count); at >= 0; at = newest_step(folder, at, &count)) {
+        if (at <= step && kept++ < keep) continue;
+        QLFT_TRY(discard(folder, at));
     }
     return QLFT_OK;
 }
 
 qlft_status checkpoint_save(const run *r, const cursor *at, char **path)
 {
-    char       *folder = checkpoints_folder(r->config->out);
-    char       *making = folder ? step_folder(folder, at->step, ".tmp") : NULL, *final = folder ? step_folder(folder, at->step, "") : NULL;
+    char *folder = checkpoints_folder(r->config->out);
+    char *making = folder ? unfinished_folder(folder, at->step) : NULL, *final = folder ? step_folder(folder, at->step, "") : NULL;
     qlft_status status = making && final ? QLFT_OK : status_fail(QLFT_ENOMEM, "out of memory");
     if (path) *path = NULL;
     if (status == QLFT_OK) status = folder_remove(making);
     if (status == QLFT_OK) status = folder_make(making);
-    if (status == QLFT_OK) status = peft_write(making, r->adapted, r->adapted_count, r->m->dims.layers, r->pages.home[0], &r->adapter, r->config->base, true, NULL);
+    if (status == QLFT_OK)
+        status = peft_write(making, r->adapted, r->adapted_count, r->m->dims.layers, r->pages.home[0], &r->adapter, r->config->base, true, NULL);
     if (status == QLFT_OK) status = write_state(r, at, making);
     if (status == QLFT_OK) status = folder_publish(making, final);
     if (status != QLFT_OK && making) {
@@ -149,7 +173,7 @@ qlft_status checkpoint_save(const run *r, const cursor *at, char **path)
         status = status_fail(status, "%s", why ? why : "");
         free(why);
     } else if (status == QLFT_OK) {
-        status = prune(folder, r->config->keep);
+        status = prune(folder, at->step, r->config->keep);
     }
     if (status == QLFT_OK && path) {
         *path = final;
@@ -163,10 +187,19 @@ qlft_status checkpoint_save(const run *r, const cursor *at, char **path)
 
 /* ---- loading ---- */
 
+qlft_status checkpoint_sweep(const char *out)
+{
+    char *folder = checkpoints_folder(out);
+    qlft_status status = folder ? folder_sweep(out) : status_fail(QLFT_ENOMEM, "out of memory");
+    if (status == QLFT_OK) status = folder_sweep(folder);
+    free(folder);
+    return status;
+}
+
 qlft_status checkpoint_find(char **path, const char *out)
 {
-    int     count = 0;
-    char   *folder = checkpoints_folder(out);
+    int count = 0;
+    char *folder = checkpoints_folder(out);
     int64_t step = folder ? newest_step(folder, INT64_MAX, &count) : -1;
     *path = folder && step >= 0 ? step_folder(folder, step, "") : NULL;
     bool failed = !folder || (step >= 0 && !*path);
@@ -177,7 +210,7 @@ qlft_status checkpoint_find(char **path, const char *out)
 static qlft_status metadata_number(int64_t *out, const safetensors *file, const char *key)
 {
     const char *text = safetensors_metadata(file, key);
-    char       *end = NULL;
+    char *end = NULL;
     errno = 0;
     *out = text ? strtoll(text, &end, 10) : -1;
     if (text && !errno && *end == 0 && end != text && *out >= 0) return QLFT_OK;
@@ -186,7 +219,7 @@ static qlft_status metadata_number(int64_t *out, const safetensors *file, const 
 
 static qlft_status read_state(run *r, cursor *at, const safetensors *file)
 {
-    int64_t     checked = 0;
+    int64_t checked = 0;
     const char *sign = safetensors_metadata(file, "run");
     if (!sign) return status_fail(QLFT_EFORMAT, "%s: metadata run is missing; this is no checkpoint of qlft", file->files[0].path);
     QLFT_TRY(check_sign(r, sign, file->files[0].path));
@@ -200,7 +233,8 @@ static qlft_status read_state(run *r, cursor *at, const safetensors *file)
     for (int i = 0; i < r->optim->state_count; i++) {
         const safetensors_entry *e = safetensors_find(file, r->optim->state_name[i]);
         if (!e || e->count != r->m->parameters || e->type != ST_F32)
-            return status_fail(QLFT_EFORMAT, "%s: tensor %s is missing or has not %lld F32 values", file->files[0].path, r->optim->state_name[i], (long long)r->m->parameters);
+            return status_fail(QLFT_EFORMAT, "%s: tensor %s is missing or has not %lld F32 values", file->files[0].path, r->optim->state_name[i],
+                               (long long)r->m->parameters);
         QLFT_TRY(safetensors_to_f32(r->pages.home[1 + i], e, 0, e->count));
         safetensors_forget(file, e);
     }
@@ -211,12 +245,14 @@ static qlft_status read_adapter(run *r, const char *path)
 {
     peft_adapter p;
     QLFT_TRY(peft_open(&p, path));
-    qlft_status status = p.count == r->adapted_count ? QLFT_OK : status_fail(QLFT_EFORMAT, "%s: the checkpoint adapts %d layers, this run %d", path, p.count, r->adapted_count);
+    qlft_status status =
+        p.count == r->adapted_count ? QLFT_OK : status_fail(QLFT_EFORMAT, "%s: the checkpoint adapts %d layers, this run %d", path, p.count, r->adapted_count);
     for (int i = 0; status == QLFT_OK && i < r->adapted_count; i++) {
         const peft_module *found = NULL;
         for (int j = 0; j < p.count && !found; j++)
             if (strcmp(p.modules[j].name, r->adapted[i]->name) == 0) found = &p.modules[j];
-        status = found ? peft_read_module(r->pages.home[0], &p, found, r->adapted[i]) : status_fail(QLFT_EFORMAT, "%s: module %s is missing", path, r->adapted[i]->name);
+        status = found ? peft_read_module(r->pages.home[0], &p, found, r->adapted[i])
+                       : status_fail(QLFT_EFORMAT, "%s: module %s is missing", path, r->adapted[i]->name);
     }
     for (int i = 0; i < p.file.count; i++) safetensors_forget(&p.file, &p.file.entries[i]);
     peft_close(&p);
@@ -226,7 +262,7 @@ static qlft_status read_adapter(run *r, const char *path)
 qlft_status checkpoint_load(run *r, cursor *at, const char *path)
 {
     safetensors file;
-    char       *state = path_join(path, "state.safetensors");
+    char *state = path_join(path, "state.safetensors");
     if (!state) return status_fail(QLFT_ENOMEM, "out of memory");
     qlft_status status = safetensors_open(&file, state);
     free(state);

@@ -17,8 +17,10 @@ typedef struct cursor {
     bool    checked_a, checked_b; /* every A / B has been seen with a gradient */
 } cursor;
 
-/* Writes a folder that appears whole or not at all, then removes the oldest ones beyond --keep. *path (may be NULL): yours. */
+/* Writes a folder that appears whole or not at all, then removes older ones beyond --keep, and later ones, which a run that was given up has left. *path (may be NULL): yours. */
 qlft_status checkpoint_save(const run *r, const cursor *at, char **path);
+/* Removes what a run that was killed left half written under --out; the folder must be locked. */
+qlft_status checkpoint_sweep(const char *out);
 /* The newest whole checkpoint under --out, or NULL in *path; yours. */
 qlft_status checkpoint_find(char **path, const char *out);
 /* Reads adapter and states into the run's memory. QLFT_EARG names an option that the run was started with differently. */

@@ -22,14 +22,16 @@ static qlft_status check_space(const run *r)
     size_t need = adapter * (r->config->gguf ? 2 : 1) + (r->config->save_every ? states * whole : states) + (1 << 20);
     QLFT_TRY(folder_free_bytes(&have, r->config->out));
     if (have >= need) return QLFT_OK;
-    return status_fail(QLFT_EIO, "--out %s: adapter and checkpoints take about %.1f MB and %.1f MB are free (No space left); choose another --out, a smaller --keep, or --save-every 0", r->config->out,
-                       (double)need / 1e6, (double)have / 1e6);
+    return status_fail(
+        QLFT_EIO,
+        "--out %s: adapter and checkpoints take about %.1f MB and %.1f MB are free (No space left); choose another --out, a smaller --keep, or --save-every 0",
+        r->config->out, (double)need / 1e6, (double)have / 1e6);
 }
 
 static qlft_status resume(run *r, cursor *at)
 {
     const char *from = r->config->resume;
-    char       *found = NULL;
+    char *found = NULL;
     if (!from) return QLFT_OK;
     if (strcmp(from, "auto") == 0) {
         QLFT_TRY(checkpoint_find(&found, r->config->out));
@@ -57,8 +59,8 @@ static qlft_status write_adapter(run *r, char sha256[SHA256_HEX_BYTES])
 
 static qlft_status write_report(run *r, const history *h, const char *exit_text, const char *sha256, char **report_path)
 {
-    char       *json_path = out_path(r, "report.json"), *html_path = out_path(r, "report.html");
-    json_t     *report = json_path && html_path ? report_make(r, h, exit_text, sha256) : NULL;
+    char *json_path = out_path(r, "report.json"), *html_path = out_path(r, "report.html");
+    json_t *report = json_path && html_path ? report_make(r, h, exit_text, sha256) : NULL;
     qlft_status status = report ? json_write_file(report, json_path) : status_fail(QLFT_ENOMEM, "out of memory for the report");
     if (status == QLFT_OK) status = report_html_write(report, json_object_get(report, "steps"), html_path);
     if (status == QLFT_OK) {
@@ -74,12 +76,12 @@ static qlft_status write_report(run *r, const history *h, const char *exit_text,
 /* Adapter and report, also of a run that was stopped. Keeps the status and message of the stop. */
 static qlft_status finish(run *r, const history *h, const cursor *at, qlft_status ended, char **report_path)
 {
-    char   sha256[SHA256_HEX_BYTES] = "", exit_text[64] = "done", *why = strdup(qlft_last_error());
+    char sha256[SHA256_HEX_BYTES] = "", exit_text[64] = "done", *why = strdup(qlft_last_error());
     double started = run_clock();
-    bool   stopped = ended == QLFT_ESIGNAL;
+    bool stopped = ended == QLFT_ESIGNAL;
     if (stopped) snprintf(exit_text, sizeof exit_text, "interrupted at step %lld", (long long)at->step);
     qlft_status status = write_adapter(r, sha256);
-    bool        written = status == QLFT_OK;
+    bool written = status == QLFT_OK;
     if (stopped && status == QLFT_ENUMERIC) { /* stopped before anything was learned: the checkpoint is there, an adapter is not yet */
         log_info("no adapter yet: %s", qlft_last_error());
         status = QLFT_OK;
@@ -99,17 +101,17 @@ static qlft_status train_open(run *r)
     tokenizer_close(r->tok); /* its vocabulary is not needed while training */
     r->tok = NULL;
     QLFT_TRY(plan_make(r, run_largest_batch(r)));
-    log_info("plan: %.1f MB in all, %lld tokens a micro-batch at most, blocks %s, optimizer %s", (double)plan_total(&r->planned) / 1e6, (long long)r->choice.tokens,
-             r->choice.keep_blocks ? "kept" : "recomputed", r->choice.page_optim ? "paged from the host" : "on the device");
+    log_info("plan: %.1f MB in all, %lld tokens a micro-batch at most, blocks %s, optimizer %s", (double)plan_total(&r->planned) / 1e6,
+             (long long)r->choice.tokens, r->choice.keep_blocks ? "kept" : "recomputed", r->choice.page_optim ? "paged from the host" : "on the device");
     QLFT_TRY(run_reserve(r));
     return run_load(r);
 }
 
 static qlft_status train_locked(run *r, char **report_path)
 {
-    cursor      at;
-    history     h;
-    char       *recipe = out_path(r, "recipe.yaml");
+    cursor at;
+    history h;
+    char *recipe = out_path(r, "recipe.yaml");
     qlft_status status = QLFT_OK;
     memset(&at, 0, sizeof at);
     memset(&h, 0, sizeof h);
@@ -135,6 +137,7 @@ qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_obse
     if (status == QLFT_OK) status = folder_make(c->out);
     if (status == QLFT_OK) status = folder_writable(c->out);
     if (status == QLFT_OK) status = folder_lock(&lock, c->out);
+    if (status == QLFT_OK) status = checkpoint_sweep(c->out);
     if (status == QLFT_OK) status = train_locked(&r, report_path);
     if (lock >= 0) folder_unlock(lock);
     run_close(&r);

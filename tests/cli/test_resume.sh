@@ -63,3 +63,19 @@ for signal in INT TERM; do
     check "SIG$signal: the same adapter" test "$(sum out/adapter_model.safetensors)" = "$want"
 done
 set +m
+
+# A new run in a folder that an older one has used, killed and resumed: its own checkpoints count, not the older ones, which have more steps.
+rm -rf out
+expect 0 "an older run" tiny_train out rows.jsonl "${options[@]}"
+: >out/report.json.tmp-999999999
+: >out/report.json.tmp-$$
+rm out/metrics.jsonl
+tiny_start out rows.jsonl "${options[@]}" --epochs 100000
+until_lines out/metrics.jsonl 20
+kill -KILL "$child"
+ended
+check "what a dead process left half written is removed" test ! -e out/report.json.tmp-999999999
+check "what a living one writes is left alone" test -e out/report.json.tmp-$$
+done_steps=$(numbers out/metrics.jsonl step | tail -n 1)
+newest=$(ls out/checkpoints | sed -n 's/^step-\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
+check "the newest checkpoint ($newest) is of the new run, which did $done_steps steps" test "$newest" -le "$done_steps"
