@@ -69,7 +69,8 @@ static qlft_status cache_key(char key[SHA256_HEX_BYTES], const data_options *o, 
 {
     file_hash *h = NULL;
     QLFT_TRY(file_hash_open(&h));
-    int64_t numbers[] = {CACHE_VERSION, o->path_count, o->format, o->train_on, o->max_tokens, o->on_bad_row, o->on_long, o->vocabulary, o->raw, o->no_special};
+    int64_t numbers[] = {CACHE_VERSION, o->path_count, o->format, o->train_on,   o->max_tokens, o->on_bad_row,
+                         o->on_long,    o->vocabulary, o->raw,    o->no_special, o->prompt_only};
     file_hash_put(h, numbers, sizeof numbers);
     hash_text(h, tok ? tokenizer_hash(tok) : "");
     hash_text(h, row_maker_template(maker));

@@ -1,4 +1,20 @@
-/* Rows of JSONL files to samples of token ids with targets, in a mapped cache file. Data knows nothing of models, only of token ids. */
+/* Rows of JSONL files to samples of token ids with targets, in a mapped cache file. Data knows nothing of models, only of token ids.
+ *
+ * Files: one JSON object a line, or one top-level array, or pretty-printed objects; .txt: the whole file is one text, which is split into pieces of max_tokens also under
+ * LONG_TRUNCATE. Any of them gzipped. Strict UTF-8; blank lines are ignored and counted; of equal keys the last wins; unknown fields do not matter.
+ *
+ * Formats. FORMAT_AUTO decides for each row by its keys, in the order of this table; where several fit, the format of the file's last good row.
+ *   tokens    input_ids, and labels (-100 or the id) or all: taken as they are, kept also without a target
+ *   messages  messages of role and content; content parts of the type text are joined without anything between; others are errors
+ *   sharegpt  conversations of from and value (human, gpt, ...) or role and content, and a top-level system
+ *   alpaca    instruction, output, perhaps input: by the chat template if there is one (input behind an empty line), else Stanford Alpaca's text
+ *   prompt    prompt and completion as strings, tokenised as one text, EOS behind; or as lists of messages
+ *   text      text with EOS behind
+ * BOS comes from the tokenizer (text, prompt) or from the template (chat), never twice. EOS is put once, never behind a text that was cut.
+ *
+ * Targets. text: all tokens. prompt, alpaca: the answer with EOS; a token that lies across the border counts. Conversations: every assistant turn, from the
+ * generation prompt to the token that ends the turn, both for TRAIN_ON_COMPLETION and TRAIN_ON_ASSISTANT (but not the turns of a `prompt` list).
+ * TRAIN_ON_ALL: every token. Rows without a target that counts are left out and counted, but for tokens rows. */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
@@ -25,6 +41,8 @@ typedef struct data_options {
     int64_t         vocabulary;    /* ids at or above it are bad rows that name line, token and size; 0 = unknown */
     const char     *cache_folder;  /* NULL: no cache file is kept (a temporary one, unlinked, is used) */
     bool            raw;           /* `qlft tokens --raw`: the text field alone, no template, nothing added */
+    bool            prompt_only;   /* for generation: a row is what comes in front of its (last) answer, with the generation prompt; the answer may be missing. No EOS,
+                                    * no targets; rows of ids end before their first target */
     bool            no_special;    /* text of special tokens is plain text */
 } data_options;
 

@@ -80,9 +80,9 @@ static qlft_status put_text(row_text *out, const char *text)
 static qlft_status render_text(row_text *out, const json_t *object, const format_context *context)
 {
     const json_t *text;
-    (void)context;
     QLFT_TRY(field(&text, object, "text"));
     QLFT_TRY(put_string(out, text));
+    if (context->prompt_only) return QLFT_OK;
     out->end = true;
     return row_text_span(out, 0, out->bytes);
 }
@@ -200,6 +200,7 @@ static qlft_status put_conversation(row_text *out, const json_t *list, const jso
     if (!context->template_of)
         return status_fail(QLFT_EARG,
                            "the model has no chat template, which conversations need: name one with --template FILE, or use prompt and completion rows");
+    if (context->prompt_only) return turns_prompt(out, list, object, context->template_of);
     return turns_render(out, list, object, first, context->train_on, context->template_of);
 }
 
@@ -238,7 +239,7 @@ static qlft_status fill_prompt(json_t *list, const json_t *object, size_t *first
 {
     QLFT_TRY(add_messages(list, object, "prompt"));
     *first = json_array_size(list);
-    return add_messages(list, object, "completion");
+    return has_value(object, "completion") ? add_messages(list, object, "completion") : QLFT_OK;
 }
 
 static qlft_status render_messages(row_text *out, const json_t *object, const format_context *context)
@@ -254,9 +255,10 @@ static qlft_status render_sharegpt(row_text *out, const json_t *object, const fo
 static qlft_status render_prompt(row_text *out, const json_t *object, const format_context *context)
 {
     const json_t *prompt, *completion;
-    if (json_is_array(json_object_get(object, "prompt")) && json_is_array(json_object_get(object, "completion")))
+    if (json_is_array(json_object_get(object, "prompt")) && (context->prompt_only || json_is_array(json_object_get(object, "completion"))))
         return with_list(out, object, context, fill_prompt);
     QLFT_TRY(field(&prompt, object, "prompt"));
+    if (context->prompt_only) return put_string(out, prompt);
     QLFT_TRY(field(&completion, object, "completion"));
     QLFT_TRY(put_string(out, prompt));
     return put_answer(out, completion, context);
@@ -264,10 +266,11 @@ static qlft_status render_prompt(row_text *out, const json_t *object, const form
 
 /* ---- alpaca ---- */
 
-static qlft_status alpaca_fields(const json_t **instruction, const json_t **input, const json_t **output, const json_t *object)
+static qlft_status alpaca_fields(const json_t **instruction, const json_t **input, const json_t **output, const json_t *object, bool prompt_only)
 {
     QLFT_TRY(field(instruction, object, "instruction"));
-    QLFT_TRY(field(output, object, "output"));
+    *output = NULL; /* where only the prompt is wanted */
+    if (!prompt_only) QLFT_TRY(field(output, object, "output"));
     *input = json_object_get(object, "input");
     if (json_is_null(*input)) *input = NULL;
     if (*input) QLFT_TRY(field(input, object, "input"));
@@ -279,13 +282,13 @@ static qlft_status fill_alpaca(json_t *list, const json_t *object, size_t *first
 {
     const json_t *instruction, *input, *output;
     (void)first;
-    QLFT_TRY(alpaca_fields(&instruction, &input, &output, object));
+    QLFT_TRY(alpaca_fields(&instruction, &input, &output, object, !has_value(object, "output")));
     row_text asked = {0};
     qlft_status status = put_string(&asked, instruction);
     if (status == QLFT_OK && input) status = put_text(&asked, "\n\n");
     if (status == QLFT_OK && input) status = put_string(&asked, input);
     if (status == QLFT_OK) status = add_turn(list, "user", json_stringn(asked.text ? asked.text : "", asked.bytes));
-    if (status == QLFT_OK) status = add_turn(list, "assistant", json_stringn(json_string_value(output), json_string_length(output)));
+    if (status == QLFT_OK && output) status = add_turn(list, "assistant", json_stringn(json_string_value(output), json_string_length(output)));
     row_text_free(&asked);
     return status;
 }
@@ -294,8 +297,8 @@ static qlft_status fill_alpaca(json_t *list, const json_t *object, size_t *first
 static qlft_status render_alpaca(row_text *out, const json_t *object, const format_context *context)
 {
     const json_t *instruction, *input, *output;
+    QLFT_TRY(alpaca_fields(&instruction, &input, &output, object, context->prompt_only));
     if (context->template_of) return with_list(out, object, context, fill_alpaca);
-    QLFT_TRY(alpaca_fields(&instruction, &input, &output, object));
     QLFT_TRY(put_text(out, input ? "Below is an instruction that describes a task, paired with an input that provides further context. "
                                    "Write a response that appropriately completes the request.\n\n### Instruction:\n"
                                  : "Below is an instruction that describes a task. "
@@ -306,7 +309,7 @@ static qlft_status render_alpaca(row_text *out, const json_t *object, const form
         QLFT_TRY(put_string(out, input));
     }
     QLFT_TRY(put_text(out, "\n\n### Response:"));
-    return put_answer(out, output, context);
+    return context->prompt_only ? QLFT_OK : put_answer(out, output, context);
 }
 
 /* ---- rendering ---- */

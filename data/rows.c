@@ -229,10 +229,11 @@ static qlft_status take_ids(row_maker *m, const json_t *object)
         QLFT_TRY(check_id(m, id, i));
         label = id;
         if (labels) QLFT_TRY(integer_at(&label, labels, i, "labels"));
+        if (m->options->prompt_only && labels && label != -100) return QLFT_OK;
         if (label != id && label != -100)
             return status_fail(QLFT_EFORMAT, "field \"labels\", element %zu is %lld; -100 or the id at the same place (%lld) is expected", i + 1,
                                (long long)label, (long long)id);
-        QLFT_TRY(append_id(m, (int32_t)id, label == id));
+        QLFT_TRY(append_id(m, (int32_t)id, label == id && !m->options->prompt_only));
     }
     return QLFT_OK;
 }
@@ -267,7 +268,7 @@ static qlft_status take_object(row_maker *m, const json_t *object, int32_t file)
     if (format == FORMAT_AUTO) return unknown_fields(object);
     if (format == FORMAT_TOKENS) return take_ids(m, object);
     if (!m->tok) return status_fail(QLFT_EARG, "rows of the format %s need the model's tokenizer", format_name(format));
-    format_context context = {.template_of = m->template_of, .train_on = m->options->train_on};
+    format_context context = {.template_of = m->template_of, .train_on = m->options->train_on, .prompt_only = m->options->prompt_only};
     QLFT_TRY(format_render(&m->text, format, object, &context));
     if (m->options->raw) return tokenize_raw(m);
     m->row.empty = format == FORMAT_TEXT && m->text.bytes == 0;
@@ -309,9 +310,9 @@ static qlft_status take_row(row_maker *m, const jsonl_row *raw, int32_t file, bo
         m->row.whole_file = true;
         if (!m->tok) return status_fail(QLFT_EARG, "text files need the model's tokenizer");
         m->text.flags = TOKENIZE_ADD | TOKENIZE_SPECIAL;
-        m->text.end = true;
+        m->text.end = !m->options->prompt_only;
         QLFT_TRY(row_text_put(&m->text, raw->text, raw->bytes));
-        QLFT_TRY(row_text_span(&m->text, 0, raw->bytes));
+        if (m->text.end) QLFT_TRY(row_text_span(&m->text, 0, raw->bytes));
         return m->options->raw ? tokenize_raw(m) : tokenize(m);
     }
     json_t *object;

@@ -13,23 +13,30 @@ static bool is_assistant(const json_t *list, size_t i)
     return json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0;
 }
 
+/* The first `count` messages, as a list of its own. */
+static qlft_status first_messages(json_t **out, const json_t *list, size_t count)
+{
+    *out = json_array();
+    bool failed = !*out;
+    for (size_t k = 0; k < count && !failed; k++) failed = json_array_append(*out, json_array_get(list, k)) != 0;
+    if (!failed) return QLFT_OK;
+    json_decref(*out);
+    *out = NULL;
+    return status_fail(QLFT_ENOMEM, "out of memory for a conversation");
+}
+
 /* Length of the prompt of message `i` as it would be served, or `missing` if the conversation does not begin like that. */
 static qlft_status prompt_bytes(size_t *out, size_t missing, const chat_text *whole, const json_t *list, size_t i, const json_t *object, const chat *c)
 {
-    json_t *before = json_array();
+    json_t *before;
     chat_text prompt = {0};
     *out = missing;
-    if (!before) return status_fail(QLFT_ENOMEM, "out of memory for a conversation");
-    qlft_status status = QLFT_OK;
-    for (size_t k = 0; k < i && status == QLFT_OK; k++)
-        if (json_array_append(before, json_array_get(list, k)) != 0) status = status_fail(QLFT_ENOMEM, "out of memory for a conversation");
-    if (status == QLFT_OK) {
-        status = chat_render(&prompt, c, before, object, true);
-        if (status == QLFT_OK && prompt.bytes <= missing && prompt.bytes <= whole->bytes && memcmp(prompt.text, whole->text, prompt.bytes) == 0)
-            *out = prompt.bytes;
-        /* A template may refuse a conversation that ends there (no user turn yet); the whole one it has taken. */
-        if (status == QLFT_EFORMAT) status = QLFT_OK;
-    }
+    QLFT_TRY(first_messages(&before, list, i));
+    qlft_status status = chat_render(&prompt, c, before, object, true);
+    if (status == QLFT_OK && prompt.bytes <= missing && prompt.bytes <= whole->bytes && memcmp(prompt.text, whole->text, prompt.bytes) == 0)
+        *out = prompt.bytes;
+    /* A template may refuse a conversation that ends there (no user turn yet); the whole one it has taken. */
+    if (status == QLFT_EFORMAT) status = QLFT_OK;
     chat_text_free(&prompt);
     json_decref(before);
     return status;
@@ -72,6 +79,22 @@ qlft_status turns_render(row_text *out, const json_t *list, const json_t *object
     for (size_t i = first; i < json_array_size(list) && status == QLFT_OK && train_on != TRAIN_ON_ALL; i++)
         if (is_assistant(list, i)) status = put_turn(out, &whole, list, i, object, c);
     chat_text_free(&whole);
+    return status;
+}
+
+qlft_status turns_prompt(row_text *out, const json_t *list, const json_t *object, const chat *c)
+{
+    size_t count = json_array_size(list);
+    json_t *asked;
+    chat_text prompt = {0};
+    if (count > 0 && is_assistant(list, count - 1)) count--;
+    if (count == 0) return status_fail(QLFT_EFORMAT, "the conversation has no message in front of the answer");
+    QLFT_TRY(first_messages(&asked, list, count));
+    qlft_status status = chat_render(&prompt, c, asked, object, true);
+    if (status == QLFT_OK) status = row_text_put(out, prompt.text, prompt.bytes);
+    out->flags = TOKENIZE_SPECIAL;
+    chat_text_free(&prompt);
+    json_decref(asked);
     return status;
 }
 
