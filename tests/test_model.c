@@ -1,0 +1,256 @@
+/* Whole models against PyTorch: logits, loss and every LoRA gradient of the golden cases, on every level. */
+#include <math.h>
+
+#include "commands.h"
+#include "core/cpu.h"
+#include "tolerance.h"
+
+TestSuite(model, .init = make_folder, .fini = drop_folder);
+
+static const char *const cases[] = {"llama", "llama_tied_llama3", "llama_bias"};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static const char *case_path(const char *name, const char *file)
+{
+    static char paths[8][512];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], TEST_GOLDEN "/arch/%s/%s", name, file);
+    return path;
+}
+
+/* Largest difference of logits where attention_mask is 1. */
+static double logits_error(const safetensors *got, const safetensors *expected, const char *name, const safetensors *grid)
+{
+    int64_t n = 0, m = 0, tokens = 0;
+    float *a = tensor_values(got, "logits", &n), *b = tensor_values(expected, name, &m), *mask = tensor_values(grid, "attention_mask", &tokens);
+    double worst = 0;
+    cr_assert_eq(n, m);
+    for (int64_t i = 0; i < n; i++) {
+        double error = fabs((double)a[i] - b[i]);
+        if (mask[i / (n / tokens)] != 0.0f && !(error <= worst)) worst = error; /* a NaN stays */
+    }
+    free(a);
+    free(b);
+    free(mask);
+    return worst;
+}
+
+/* Relative L2 of each gradient (the worst) and of all together. */
+static void gradient_errors(const safetensors *got, const safetensors *expected, double *worst, double *all)
+{
+    double difference = 0, norm = 0;
+    int compared = 0;
+    *worst = 0;
+    for (int i = 0; i < expected->count; i++) {
+        const char *name = expected->entries[i].name;
+        if (strncmp(name, "grad.", 5) != 0) continue;
+        int64_t n = 0, m = 0;
+        float *a = tensor_values(got, name, &n), *b = tensor_values(expected, name, &m);
+        cr_assert_eq(n, m);
+        double error = relative_l2(a, b, n);
+        if (!(error <= *worst)) *worst = error;
+        for (int64_t j = 0; j < n; j++) {
+            difference += ((double)a[j] - b[j]) * ((double)a[j] - b[j]);
+            norm += (double)b[j] * b[j];
+        }
+        free(a);
+        free(b);
+        compared++;
+    }
+    cr_assert(compared > 0);
+    *all = sqrt(difference / norm);
+}
+
+typedef struct bounds { double logits, loss, gradient, gradients, norm; } bounds;
+static const bounds in_f32 = {TOLERANCE_ARCH_LOGITS_F32, TOLERANCE_ARCH_LOSS_F32, TOLERANCE_ARCH_GRADIENT_F32, TOLERANCE_ARCH_GRADIENT_F32, TOLERANCE_ARCH_GRADIENT_NORM_F32};
+static const bounds in_bf16 = {TOLERANCE_ARCH_LOGITS_BF16, TOLERANCE_ARCH_LOSS_BF16, INFINITY, TOLERANCE_ARCH_GRADIENT_BF16, TOLERANCE_ARCH_GRADIENT_NORM_BF16};
+
+/* adapter NULL: the plain model, quantized or not. */
+static void check_case(const char *name, const char *config, const char *quant, const char *compute, const char *adapter, const char *expected_name, const char *logits_name, double loss,
+                       double norm)
+{
+    const bounds *most = strcmp(compute, "f32") == 0 ? &in_f32 : &in_bf16;
+    const char *out = in("out.safetensors"), *base = case_path(name, "model");
+    json_t *summary = NULL;
+    safetensors got, expected, grid;
+    if (strcmp(config, "config.json") != 0) { /* the same weights under the other spelling of the configuration */
+        char command[1200];
+        snprintf(command, sizeof command, "mkdir -p %s && cp %s/model.safetensors %s/ && cp %s/%s %s/config.json", in("v5"), base, in("v5"), base, config, in("v5"));
+        cr_assert_eq(system(command), 0);
+        base = in("v5");
+    }
+    OK(run_command(&summary, "probe", "base", base, "batch", case_path(name, "expected.safetensors"), "out", out, "quant", quant, "compute", compute, adapter ? "adapter" : NULL, adapter, NULL));
+    OK(safetensors_open(&got, out));
+    OK(safetensors_open(&expected, case_path(name, expected_name)));
+    OK(safetensors_open(&grid, case_path(name, "expected.safetensors")));
+    double logits = logits_error(&got, &expected, logits_name, &grid), loss_error = fabs(number_at(summary, "loss", NULL) - loss);
+    cr_assert(logits <= most->logits, "%s %s %s: logits differ by %g", name, quant, compute, logits);
+    cr_assert(loss_error <= most->loss, "%s %s %s: loss differs by %g", name, quant, compute, loss_error);
+    if (adapter) {
+        double worst, all, norm_error = fabs(number_at(summary, "grad_norm", NULL) - norm) / norm;
+        gradient_errors(&got, &expected, &worst, &all);
+        cr_assert(worst <= most->gradient && all <= most->gradients, "%s %s: gradients differ by %g, all by %g", name, compute, worst, all);
+        cr_assert(norm_error <= most->norm, "%s %s: gradient norm differs by %g", name, compute, norm_error);
+    }
+    safetensors_close(&got);
+    safetensors_close(&expected);
+    safetensors_close(&grid);
+    json_decref(summary);
+}
+
+static void check_all(const char *level)
+{
+    static const char *const computes[] = {"f32", "bf16"};
+    setenv("QLFT_CPU", level, 1);
+    for (int i = 0; i < CASES; i++)
+        for (int j = 0; j < 2; j++) {
+            json_t *e = NULL;
+            OK(json_read_file(&e, case_path(cases[i], "expected.json"), 1 << 20));
+            check_case(cases[i], "config.json", "none", computes[j], NULL, "expected.safetensors", "logits_base", number_at(e, "loss_base", NULL), 0);
+            check_case(cases[i], "config.json", "nf4", computes[j], NULL, "expected.safetensors", "logits_nf4", number_at(e, "loss_nf4", NULL), 0);
+            check_case(cases[i], "config.v5.json", "nf4", computes[j], case_path(cases[i], "adapter"), "expected.safetensors", "logits_lora", number_at(e, "lora", "loss"),
+                       number_at(e, "lora", "grad_norm"));
+            if (json_object_get(e, "lora_rslora"))
+                check_case(cases[i], "config.json", "nf4", computes[j], case_path(cases[i], "adapter_rslora"), "expected_rslora.safetensors", "logits", number_at(e, "lora_rslora", "loss"),
+                           number_at(e, "lora_rslora", "grad_norm"));
+            json_decref(e);
+        }
+}
+
+static void check_level(cpu_level level)
+{
+    if (level > cpu_level_best()) cr_skip_test("skipped: this processor has no %s", cpu_level_name(level));
+    check_all(cpu_level_name(level));
+}
+
+Test(model, goldens_ref)
+{
+    check_level(CPU_REF);
+}
+
+Test(model, goldens_avx2)
+{
+    check_level(CPU_AVX2);
+}
+
+Test(model, goldens_avx512)
+{
+    check_level(CPU_AVX512);
+}
+
+/* ---- what is refused ---- */
+
+/* A copy of the llama case with a piece of config.json replaced. */
+static const char *with_config(const char *from, const char *to)
+{
+    char command[1200];
+    snprintf(command, sizeof command, "rm -rf %s && cp -r %s %s && chmod -R u+w %s && sed -i 's/%s/%s/' %s/config.json", in("changed"), case_path("llama", "model"), in("changed"), in("changed"), from,
+             to, in("changed"));
+    cr_assert_eq(system(command), 0);
+    return in("changed");
+}
+
+static qlft_status probe_of(const char *base)
+{
+    return run_command(NULL, "probe", "base", base, "batch", case_path("llama", "expected.safetensors"), "out", in("o.safetensors"), NULL);
+}
+
+Test(model, what_changes_the_mathematics_is_refused_by_name)
+{
+    REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "spiral", "config.json");
+    REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "yarn");
+    REFUSED(probe_of(with_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"")), QLFT_EUNSUPPORTED, "hidden_act", "gelu");
+    REFUSED(probe_of(with_config("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"")), QLFT_EUNSUPPORTED, "mamba");
+    REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"attention_multiplier\": 0.5")), QLFT_EUNSUPPORTED, "attention_multiplier");
+    REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 8")), QLFT_EUNSUPPORTED, "sliding_window");
+    REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"quantization_config\": {\"quant_method\": \"fp8\"}")), QLFT_EUNSUPPORTED, "quantization_config");
+}
+
+Test(model, sizes_that_do_not_fit_the_tensors_are_named)
+{
+    REFUSED(probe_of(with_config("\"head_dim\": 16", "\"head_dim\": 8")), QLFT_EFORMAT, "self_attn.q_proj.weight", "64, 64", "32, 64");
+    REFUSED(probe_of(with_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3")), QLFT_EFORMAT, "model.layers.2.", "missing");
+    REFUSED(probe_of(with_config("\"num_attention_heads\": 4", "\"num_attention_heads\": 0")), QLFT_EFORMAT, "num_attention_heads");
+    REFUSED(probe_of(with_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2.5")), QLFT_EFORMAT, "num_hidden_layers");
+    REFUSED(probe_of(with_config("\"vocab_size\": 300", "\"vocab_size\": 9000000000000000000")), QLFT_EFORMAT, "vocab_size");
+    REFUSED(probe_of("/nowhere"), QLFT_EIO, "/nowhere");
+}
+
+/* ---- tied and own heads (case C04): one seed, the loss tells which matrix was used ---- */
+
+/* Writes the tied case's weights with a head: the embedding times `factor` (0: none), and the config's tie key as given. */
+static const char *tie_case(float factor, const char *tie)
+{
+    char command[1200];
+    const char *from = case_path("llama_tied_llama3", "model");
+    safetensors file;
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s && sed 's/\"tie_word_embeddings\": true,/%s/' %s/config.json > %s/config.json", in("tie"), in("tie"), tie, from, in("tie"));
+    cr_assert_eq(system(command), 0);
+    snprintf(command, sizeof command, "%s/model.safetensors", from);
+    OK(safetensors_open(&file, command));
+    safetensors_out *tensors = calloc((size_t)file.count + 1, sizeof *tensors);
+    uint16_t *head = NULL;
+    int count = 0;
+    for (int i = 0; i < file.count; i++) {
+        const safetensors_entry *e = &file.entries[i];
+        tensors[count] = (safetensors_out){.name = e->name, .type = e->type, .rank = e->rank, .data = e->data};
+        memcpy(tensors[count++].shape, e->shape, sizeof e->shape);
+        if (strcmp(e->name, "model.embed_tokens.weight") != 0 || factor == 0.0f) continue;
+        head = malloc(e->bytes);
+        for (int64_t j = 0; j < e->count; j++) head[j] = f32_to_bf16(factor * bf16_to_f32(((const uint16_t *)e->data)[j]));
+        tensors[count] = tensors[count - 1];
+        tensors[count].name = "lm_head.weight";
+        tensors[count++].data = head;
+    }
+    OK(safetensors_write(in("tie/model.safetensors"), tensors, count, NULL, NULL));
+    free(head);
+    free(tensors);
+    safetensors_close(&file);
+    return in("tie");
+}
+
+static double loss_of(const char *base)
+{
+    json_t *summary = NULL;
+    OK(run_command(&summary, "probe", "base", base, "batch", case_path("llama_tied_llama3", "expected.safetensors"), "out", in("o.safetensors"), "compute", "f32", "quant", "none", NULL));
+    double loss = number_at(summary, "loss", NULL);
+    json_decref(summary);
+    return loss;
+}
+
+static char last_warning[1024];
+static void keep_warning(void *payload, qlft_log_level level, const char *message)
+{
+    (void)payload;
+    if (level == QLFT_LOG_WARNING) snprintf(last_warning, sizeof last_warning, "%s", message);
+}
+
+Test(model, the_head_that_is_used_is_the_one_that_the_files_say)
+{
+    qlft_log_to(keep_warning, NULL, QLFT_LOG_INFO);
+    double tied = loss_of(tie_case(0.0f, "\"tie_word_embeddings\": true,"));
+    double halved = loss_of(tie_case(0.5f, "\"tie_word_embeddings\": false,"));
+    cr_assert(fabs(tied - halved) > 1e-3);
+    cr_assert_str_empty(last_warning);
+    cr_assert(fabs(loss_of(tie_case(1.0f, "\"tie_word_embeddings\": true,")) - tied) < 1e-9);
+    cr_assert_str_empty(last_warning);
+    cr_assert(fabs(loss_of(tie_case(0.5f, "")) - halved) < 1e-9); /* key absent: untied */
+    cr_assert_str_empty(last_warning);
+    cr_assert(fabs(loss_of(tie_case(0.5f, "\"tie_word_embeddings\": true,")) - halved) < 1e-9);
+    cr_assert(strstr(last_warning, "lm_head.weight"));
+    REFUSED(probe_of(tie_case(0.0f, "\"tie_word_embeddings\": false,")), QLFT_EFORMAT, "lm_head.weight");
+}
+
+Test(model, a_weight_that_is_not_finite_is_named_with_its_place)
+{
+    tie_case(0.0f, "\"tie_word_embeddings\": true,");
+    safetensors file;
+    OK(safetensors_open(&file, in("tie/model.safetensors")));
+    const safetensors_entry *e = safetensors_find(&file, "model.layers.1.mlp.up_proj.weight");
+    long at = (const unsigned char *)e->data - file.files[0].data + 2 * 77;
+    safetensors_close(&file);
+    FILE *f = fopen(in("tie/model.safetensors"), "r+b");
+    cr_assert(f && fseek(f, at, SEEK_SET) == 0 && fwrite("\xc0\x7f", 1, 2, f) == 2 && fclose(f) == 0); /* BF16 NaN */
+    REFUSED(probe_of(in("tie")), QLFT_EFORMAT, "model.layers.1.mlp.up_proj.weight", "77");
+}
