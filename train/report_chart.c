@@ -74,8 +74,7 @@ static qlft_status measure(plot *p)
     for (int l = 0; l < c->line_count; l++) all += c->lines[l].count;
     double *sorted = malloc((all + 1) * sizeof *sorted);
     if (!sorted) return status_fail(QLFT_ENOMEM, "report: out of memory for a chart of %zu points", all);
-    p->x_low = p->highest = -INFINITY;
-    p->x_high = -INFINITY;
+    p->x_high = p->highest = -INFINITY;
     p->x_low = INFINITY;
     for (int l = 0; l < c->line_count; l++) {
         for (size_t i = 0; i < c->lines[l].count; i++) {
@@ -116,7 +115,14 @@ static qlft_status measure(plot *p)
     return QLFT_OK;
 }
 
-/* "0.002", "12", "12k", "1.5M" */
+/* "1.5e-4" */
+static void scientific_text(char out[32], double value)
+{
+    int exponent = (int)floor(log10(fabs(value)) + 1e-9);
+    snprintf(out, 32, "%.3ge%d", value / pow(10, exponent), exponent);
+}
+
+/* "0.002", "12", "12k", "1.5M", "1.5e-4" */
 static void tick_text(char out[32], double value, double step)
 {
     double size = fabs(value);
@@ -128,8 +134,8 @@ static void tick_text(char out[32], double value, double step)
         snprintf(out, 32, "%gk", value / 1e3);
     else {
         int decimals = step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
-        if (decimals > 4)
-            snprintf(out, 32, "%.3g", value);
+        if (decimals > 3)
+            scientific_text(out, value);
         else
             snprintf(out, 32, "%.*f", decimals, value);
     }
@@ -175,9 +181,16 @@ static void draw_title(const plot *p)
         file_writer_print(p->out, "</text><path class=\"line %s\" d=\"M%d 12h16\"/>\n", c->lines[l].css, x - 22);
         x -= 36;
     }
+}
+
+/* Said over the lines, so that it can be read; in the title's line where no legend is. */
+static void draw_note(const plot *p)
+{
+    bool legend = false;
+    for (int l = 0; l < p->about->line_count; l++) legend = legend || p->about->lines[l].label;
     if (p->highest > p->y_high)
-        file_writer_print(p->out, "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"end\">cut off: up to %.3g at step %.0f</text>\n", c->width - RIGHT,
-                          TOP + 12, p->highest, p->highest_at);
+        file_writer_print(p->out, "<text class=\"tick over\" x=\"%d\" y=\"%d\" text-anchor=\"end\">up to %.3g at step %.0f</text>\n", p->about->width - RIGHT,
+                          legend ? TOP + 14 : 16, p->highest, p->highest_at);
 }
 
 /* ---- lines ---- */
@@ -258,6 +271,7 @@ qlft_status chart_write(file_writer *w, const chart *c)
     if (c->line_count) draw_hover(&p, &c->lines[0]);
     for (int l = 0; l < c->line_count; l++)
         if (c->lines[l].marks) draw_marks(&p, &c->lines[l]);
+    draw_note(&p);
     file_writer_print(w, "</svg>\n");
     return QLFT_OK;
 }

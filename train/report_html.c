@@ -27,7 +27,9 @@ static const char style[] =
     ".tiles .good{color:var(--good)}.tiles span{color:var(--soft);font-size:13px}"
     ".three{display:grid;grid-template-columns:repeat(auto-fit,minmax(290px,1fr));gap:16px;margin:0 0 16px}.three section{margin:0;padding:12px 14px}"
     ".warn{background:var(--warn);color:var(--warn-ink);border-color:transparent}.warn ul{margin:0;padding-left:18px}"
-    "svg.chart{display:block;width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .title{font-weight:600;font-size:14px}svg "
+    "svg.chart{display:block;width:100%;height:auto}.wide{overflow-x:auto}.wide svg{min-width:680px}svg "
+    ".over{paint-order:stroke;stroke:var(--card);stroke-width:4px}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg "
+    ".title{font-weight:600;font-size:14px}svg "
     ".tick{fill:var(--soft);font-weight:400;font-size:12px}"
     ".grid{stroke:var(--rule);stroke-width:1;fill:none}.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.main{stroke:var(--main)}."
     "pale{stroke:var(--pale);stroke-width:1.2}"
@@ -192,7 +194,7 @@ static void write_loss_tiles(file_writer *w, const json_t *report, size_t steps)
 {
     const json_t *eval = member(report, "eval");
     size_t count = json_array_size(eval);
-    char value[SHORT * 2], label[SHORT * 2];
+    char value[SHORT * 2], label[SHORT * 2], number_text[SHORT];
     if (count > 0) {
         double before = number(json_array_get(eval, 0), "loss"), after = number(json_array_get(eval, count - 1), "loss");
         if (count > 1)
@@ -205,7 +207,7 @@ static void write_loss_tiles(file_writer *w, const json_t *report, size_t steps)
     double final_loss = number(member(report, "result"), "final_loss");
     if (isfinite(final_loss)) {
         snprintf(value, sizeof value, "%.3f", final_loss);
-        snprintf(label, sizeof label, "training loss of the last of %zu step%s", steps, steps == 1 ? "" : "s");
+        snprintf(label, sizeof label, "training loss of the last of %s step%s", count_text(number_text, (double)steps), steps == 1 ? "" : "s");
         write_tile(w, "", value, label);
     }
 }
@@ -274,21 +276,28 @@ static void write_samples(file_writer *w, const json_t *report)
 /* ---- curves ---- */
 
 typedef struct series {
-    double *memory, *step, *loss, *smooth, *speed, *lr, *norm; /* [count] each, in one allocation */
+    double *memory, *step, *loss, *speed, *lr, *norm, *smooth[3]; /* [count] each, in one allocation; smooth: of loss, speed and norm */
     double *eval_step, *eval_loss;
     size_t count, eval_count;
 } series;
 
-/* Exponential mean with the memory of a twentieth of the run, corrected for its start (as Adam's moments are). */
-static void smooth_losses(series *s)
+/* Mean of the steps around each, a twentieth of the run in all and 5 at least: centred, so that it does not lag behind. Sums run along (float64). */
+static void smooth_values(double *out, const double *values, size_t count)
 {
-    double keep = 1 - 1 / fmax(5, (double)s->count / 20), mean = 0, weight = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if (isfinite(s->loss[i])) {
-            mean = keep * mean + (1 - keep) * s->loss[i];
-            weight = keep * weight + (1 - keep);
+    size_t reach = count / 40 > 2 ? count / 40 : 2, to = 0, from = 0, held = 0;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (; to < count && to <= i + reach; to++) {
+            if (!isfinite(values[to])) continue;
+            sum += values[to];
+            held++;
         }
-        s->smooth[i] = weight > 0 ? mean / weight : NAN;
+        for (; from + reach < i; from++) {
+            if (!isfinite(values[from])) continue;
+            sum -= values[from];
+            held--;
+        }
+        out[i] = held ? sum / (double)held : NAN;
     }
 }
 
@@ -296,11 +305,11 @@ static qlft_status read_series(series *s, const json_t *steps, const json_t *eva
 {
     s->count = json_array_size(steps);
     s->eval_count = json_array_size(eval);
-    s->memory = malloc((6 * s->count + 2 * s->eval_count + 1) * sizeof *s->memory);
+    s->memory = malloc((8 * s->count + 2 * s->eval_count + 1) * sizeof *s->memory);
     if (!s->memory) return status_fail(QLFT_ENOMEM, "report: out of memory for %zu steps", s->count);
-    double **parts[] = {&s->step, &s->loss, &s->smooth, &s->speed, &s->lr, &s->norm};
-    for (size_t i = 0; i < 6; i++) *parts[i] = s->memory + i * s->count;
-    s->eval_step = s->memory + 6 * s->count;
+    double **parts[] = {&s->step, &s->loss, &s->speed, &s->lr, &s->norm, &s->smooth[0], &s->smooth[1], &s->smooth[2]};
+    for (size_t i = 0; i < 8; i++) *parts[i] = s->memory + i * s->count;
+    s->eval_step = s->memory + 8 * s->count;
     s->eval_loss = s->eval_step + s->eval_count;
     for (size_t i = 0; i < s->count; i++) {
         const json_t *row = json_array_get(steps, i);
@@ -316,14 +325,19 @@ static qlft_status read_series(series *s, const json_t *steps, const json_t *eva
         s->eval_step[i] = number(json_array_get(eval, i), "step");
         s->eval_loss[i] = number(json_array_get(eval, i), "loss");
     }
-    smooth_losses(s);
+    smooth_values(s->smooth[0], s->loss, s->count);
+    smooth_values(s->smooth[1], s->speed, s->count);
+    smooth_values(s->smooth[2], s->norm, s->count);
     return QLFT_OK;
 }
 
-static qlft_status write_small_chart(file_writer *w, const series *s, const char *title, const char *unit, const double *y)
+/* smooth: drawn over many points, which alone would be a solid block; NULL: never. */
+static qlft_status write_small_chart(file_writer *w, const series *s, const char *title, const char *unit, const double *y, const double *smooth)
 {
-    const chart_line line = {.css = "main", .x = s->step, .y = y, .count = s->count};
-    const chart c = {.title = title, .unit = unit, .width = 340, .height = 190, .from_zero = true, .lines = &line, .line_count = 1};
+    bool many = smooth && s->count >= 100;
+    const chart_line lines[] = {{.css = many ? "pale" : "main", .x = s->step, .y = y, .count = s->count},
+                                {.css = "main", .x = s->step, .y = smooth, .count = s->count}};
+    const chart c = {.title = title, .unit = unit, .width = 340, .height = 190, .from_zero = true, .lines = lines, .line_count = many ? 2 : 1};
     put(w, "<section>");
     QLFT_TRY(chart_write(w, &c));
     put(w, "</section>\n");
@@ -336,7 +350,7 @@ static qlft_status write_curves(file_writer *w, const series *s, bool speed_of_a
     bool smooth = s->count >= 20; /* below that the mean says no more than the points */
     const chart_line lines[] = {
         {.label = smooth ? "each step" : "training", .css = smooth ? "pale" : "main", .x = s->step, .y = s->loss, .count = s->count},
-        {.label = "smoothed", .css = "main", .x = s->step, .y = s->smooth, .count = s->count},
+        {.label = "smoothed", .css = "main", .x = s->step, .y = s->smooth[0], .count = s->count},
         {.label = "held-out", .css = "after", .x = s->eval_step, .y = s->eval_loss, .count = s->eval_count, .marks = true},
     };
     chart_line shown[3];
@@ -344,14 +358,14 @@ static qlft_status write_curves(file_writer *w, const series *s, bool speed_of_a
     for (int i = 0; i < 3; i++)
         if (lines[i].count > 0 && (i != 1 || smooth)) shown[count++] = lines[i];
     const chart c = {.title = "Loss", .unit = "mean over learned tokens, by optimizer step", .width = 1040, .height = 360, .lines = shown, .line_count = count};
-    put(w, "<section>");
+    put(w, "<section class=\"wide\">");
     QLFT_TRY(chart_write(w, &c));
     put(w, "</section>\n");
     if (s->count == 0) return QLFT_OK;
     put(w, "<div class=\"three\">\n");
-    QLFT_TRY(write_small_chart(w, s, "Speed", speed_of_all ? "tokens/s" : "learned tokens/s", s->speed));
-    QLFT_TRY(write_small_chart(w, s, "Learning rate", "", s->lr));
-    QLFT_TRY(write_small_chart(w, s, "Gradient norm", "before clipping", s->norm));
+    QLFT_TRY(write_small_chart(w, s, "Speed", speed_of_all ? "tokens/s" : "learned tokens/s", s->speed, s->smooth[1]));
+    QLFT_TRY(write_small_chart(w, s, "Learning rate", "", s->lr, NULL));
+    QLFT_TRY(write_small_chart(w, s, "Gradient norm", "before clipping", s->norm, s->smooth[2]));
     put(w, "</div>\n");
     return QLFT_OK;
 }
@@ -459,11 +473,19 @@ static void write_memory(file_writer *w, const json_t *report)
 
 /* ---- facts ---- */
 
+/* Names of JSON as words: "tokens_per_second" becomes "tokens per second", "load_s" "load". */
+static void write_words(file_writer *w, const char *key)
+{
+    size_t length = strlen(key);
+    if (length > 2 && !strcmp(key + length - 2, "_s")) length -= 2;
+    for (size_t i = 0; i < length; i++) html_escape(w, key[i] == '_' ? " " : key + i, 1);
+}
+
 static void write_fact(file_writer *w, const char *key, const json_t *value)
 {
     char text[SHORT];
     put(w, "<div><span>");
-    escape(w, key);
+    write_words(w, key);
     put(w, "</span><b>");
     if (json_is_string(value)) {
         html_escape(w, json_string_value(value), json_string_length(value));
@@ -481,7 +503,6 @@ static void write_fact(file_writer *w, const char *key, const json_t *value)
     put(w, "</b></div>\n");
 }
 
-/* Names of JSON as words: "tokens_per_second" to "tokens per second". */
 static void write_facts(file_writer *w, const json_t *object, const char *title)
 {
     const char *key;
