@@ -2,21 +2,8 @@
 #ifndef DATA_TURNS_H
 #define DATA_TURNS_H
 
-#include "data/rows.h"
-
-#if defined(__has_include) && __has_include("data/chat.h")
 #include "data/chat.h"
-#else /* until data/chat.h is committed */
-#include "data/jinja.h"
-typedef struct chat chat;
-typedef struct chat_span { size_t start, end; int message; } chat_span;
-typedef struct chat_text { char *text; size_t bytes; chat_span *spans; size_t span_count; } chat_text;
-qlft_status chat_open(chat **out, const tokenizer *tok, const char *path);
-void chat_close(chat *c);
-const char *chat_source(const chat *c);
-qlft_status chat_render(chat_text *out, const chat *c, const json_t *messages, const json_t *row, bool generation_prompt);
-void chat_text_free(chat_text *t);
-#endif
+#include "data/rows.h"
 
 #ifdef __cplusplus
 extern "C" {

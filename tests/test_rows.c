@@ -117,7 +117,7 @@ static const data_options no_options;
 
 /* ---- text, prompt, alpaca ---- */
 
-Test(rows, a01_a03_a14_texts)
+Test(rows, a01_a03_texts)
 {
     tokenizer *t = open_case("b10");
     kept_rows rows;
@@ -133,9 +133,6 @@ Test(rows, a01_a03_a14_texts)
     ASSERT_TEXT(&rows.row[1], "three");
     ASSERT_TEXT(&rows.row[2], "four");
     cr_assert_eq(rows.row[2].line, 6);
-    free_rows(&rows);
-    read_rows(&rows, t, case_path("a14_duplicate_keys.jsonl"), no_options);
-    ASSERT_TEXT(&rows.row[0], "second");
     free_rows(&rows);
     tokenizer_close(t);
 }
@@ -480,6 +477,7 @@ Test(chat_rows, a14_last_of_equal_keys)
     tokenizer *t = open_case("b14");
     kept_rows rows;
     read_rows(&rows, t, case_path("a14_duplicate_keys.jsonl"), no_options);
+    ASSERT_TEXT(&rows.row[0], "second");
     ASSERT_TEXT(&rows.row[1], "<bos>" TURN("user", "a") TURN("model", "c"));
     cr_assert_str_eq(targets_text(&rows.row[1]), "c|");
     free_rows(&rows);
