@@ -1,6 +1,6 @@
 /* data/tokenizer*.c. The oracles: the package tokenizers (golden/tokenizers/steps.json, made by golden/make_tokenizers.py), spm_encode of sentencepiece
- * (golden/spm), the cases of golden/cases, llama.cpp (../shared/golden/tokenizers with the vocabularies in ../shared/vocabs), and transformers on the
- * published SmolLM2 (../shared/golden/real/tokens.json).
+ * (golden/spm, by make_spm.sh), the cases of golden/cases, llama.cpp (golden/tokenizers/gguf.json, by make_tokenizer_gguf.py, and ../shared/golden/tokenizers
+ * with the vocabularies in ../shared/vocabs), and transformers on the published SmolLM2 (../shared/golden/real/tokens.json).
  *
  * Environment, each optional:
  *   QLFT_TEST_MODEL_DIR   SmolLM2-135M-Instruct as a model folder
@@ -296,7 +296,7 @@ Test(tokenizer, case_b01_bos_is_added_once)
     expect_ids(&list, start, "B01 row 2", 1);
     cr_assert(list.items[0].start == 0 && list.items[0].end == 0);
     cr_assert(list.items[1].start == 0 && list.items[1].end == 2);
-    list.count = 0;
+    token_list_free(&list);
     list = encode(t, "<|bos|>hi", 9, TOKENIZE_SPECIAL | TOKENIZE_ADD);
     cr_assert(list.count == 2 && list.items[0].id == 258 && list.items[1].id == 256);
     token_list_free(&list);
@@ -429,14 +429,14 @@ static void check_rows(const tokenizer *t, const json_t *rows, const char *what,
     }
 }
 
-/* What byte-level tokens decode to is the text. */
-static void check_round_trips(const tokenizer *t, const json_t *rows, const char *what)
+/* What tokens without special ones decode to is the text. */
+static void check_round_trips(const tokenizer *t, const json_t *texts, const char *what)
 {
     json_t *row;
     size_t i;
-    json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+    json_array_foreach((json_t *)(uintptr_t)texts, i, row)
     {
-        json_t *text = json_object_get(row, "text");
+        json_t *text = json_is_string(row) ? row : json_object_get(row, "text");
         token_list list = encode(t, json_string_value(text), json_string_length(text), 0);
         expect_in_order(&list, json_string_length(text), what);
         expect_decoded(t, &list, text, what, i);
@@ -464,6 +464,72 @@ Test(tokenizer, gguf_vocabularies_are_those_of_llama_cpp)
         json_decref(root);
     }
     cr_assert_eq(checked, 5 * 359);
+}
+
+/* The GGUF with another tokenizer.ggml.pre: key, type 8 (string), length, text. */
+static void write_with_pre(const char *from, const char *to, const char *pre)
+{
+    char *text, made[65536];
+    size_t bytes, used = 0;
+    static const char key[] = "tokenizer.ggml.pre";
+    OK(file_read_text(&text, &bytes, from, sizeof made - 64));
+    char *at = memmem(text, bytes, key, sizeof key - 1);
+    cr_assert(at);
+    at += sizeof key - 1 + 4;
+    uint64_t old, length = strlen(pre);
+    memcpy(&old, at, sizeof old);
+    memcpy(made, text, (size_t)(at - text));
+    used = (size_t)(at - text);
+    memcpy(made + used, &length, sizeof length);
+    memcpy(made + used + 8, pre, length);
+    used += 8 + length;
+    at += 8 + old;
+    memcpy(made + used, at, (size_t)(text + bytes - at));
+    write_bytes(to, made, used + (size_t)(text + bytes - at));
+    free(text);
+}
+
+Test(tokenizer, tiny_gguf_files_are_those_of_llama_cpp)
+{
+    json_t *root = read_json(TEST_GOLDEN "/tokenizers/gguf.json"), *texts = json_object_get(root, "texts"), *pres, *rows, *text;
+    const char *file, *pre;
+    size_t i, checked = 0;
+    json_object_foreach(json_object_get(root, "files"), file, pres)
+    {
+        json_object_foreach(pres, pre, rows)
+        {
+            char path[512];
+            snprintf(path, sizeof path, TEST_GOLDEN "/tokenizers/%s", file);
+            write_with_pre(path, in("tiny.gguf"), pre);
+            tokenizer *t = open_at(in("tiny.gguf"));
+            json_array_foreach(texts, i, text)
+            {
+                json_t *row = json_array_get(rows, i);
+                expect_encoded(t, text, 0, json_object_get(row, "ids"), pre, i);
+                expect_encoded(t, text, TOKENIZE_SPECIAL, json_object_get(row, "special"), pre, i);
+                expect_encoded(t, text, TOKENIZE_ADD, json_object_get(row, "added"), pre, i);
+                checked++;
+            }
+            /* Behind an added token sentencepiece's rule puts a space that the text does not have. */
+            if (strcmp(file, "bytes.gguf") == 0) check_round_trips(t, texts, pre);
+            cr_assert_str_eq(tokenizer_chat_template(t), "{{ messages[0].content }}");
+            cr_assert_str_eq(tokenizer_token(t, tokenizer_bos(t)), strcmp(file, "bytes.gguf") == 0 ? "<|a|>" : "<s>");
+            int32_t stops[8];
+            cr_assert_geq(tokenizer_stops(t, stops, 8), 2, "EOS and EOT end a generation");
+            tokenizer_close(t);
+        }
+    }
+    cr_assert_gt(checked, 300);
+    json_decref(root);
+}
+
+Test(tokenizer, gguf_refusals)
+{
+    tokenizer *t;
+    write_with_pre(TEST_GOLDEN "/tokenizers/bytes.gguf", in("x.gguf"), "kimi-k2");
+    REFUSED(tokenizer_open(&t, in("x.gguf")), QLFT_EUNSUPPORTED, "x.gguf", "kimi-k2", "tokenizer.ggml.pre");
+    copy_file(TEST_GOLDEN "/gguf/small.gguf", in("y.gguf"));
+    REFUSED(tokenizer_open(&t, in("y.gguf")), QLFT_EFORMAT, "y.gguf", "vocabulary");
 }
 
 /* ---- the published SmolLM2 ---- */
@@ -498,4 +564,238 @@ Test(tokenizer, smollm2_folder)
 Test(tokenizer, smollm2_gguf)
 {
     check_smollm2(getenv("QLFT_TEST_GGUF"));
+}
+
+/* ---- bad files ---- */
+
+/* A small valid tokenizer.json with one part replaced. */
+static void write_spec(const char *model, const char *rest)
+{
+    char text[4096];
+    snprintf(text, sizeof text, "{\"model\": {\"type\": \"BPE\", %s}%s}", model, rest);
+    OK(file_write_text(in("tokenizer.json"), text));
+}
+
+static qlft_status try_spec(const char *model, const char *rest)
+{
+    tokenizer *t = NULL;
+    write_spec(model, rest);
+    qlft_status status = tokenizer_open(&t, in("tokenizer.json"));
+    cr_assert((status == QLFT_OK) == (t != NULL));
+    tokenizer_close(t);
+    return status;
+}
+
+#define VOCABULARY "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}"
+#define MODEL VOCABULARY ", \"merges\": [\"a b\"]"
+
+Test(tokenizer, damaged_json_is_named)
+{
+    OK(try_spec(MODEL, ""));
+    REFUSED(try_spec("\"vocab\": {\"a\": 0, \"b\": -1}, \"merges\": []", ""), QLFT_EFORMAT, "tokenizer.json", "\"b\"", "-1");
+    REFUSED(try_spec("\"vocab\": {\"a\": 0, \"b\": 99999999}, \"merges\": []", ""), QLFT_EFORMAT, "\"b\"", "99999999");
+    REFUSED(try_spec("\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []", ""), QLFT_EFORMAT, "id 0", "\"a\"", "\"b\"");
+    REFUSED(try_spec("\"vocab\": {\"a\": 0.5}, \"merges\": []", ""), QLFT_EFORMAT, "\"a\"", "not an integer");
+    REFUSED(try_spec("\"vocab\": [[\"a\", 0]], \"merges\": []", ""), QLFT_EFORMAT, "model.vocab");
+    REFUSED(try_spec("\"vocab\": {}, \"merges\": []", ""), QLFT_EFORMAT, "empty");
+    REFUSED(try_spec(VOCABULARY, ""), QLFT_EFORMAT, "model.merges");
+    REFUSED(try_spec(VOCABULARY ", \"merges\": [\"a b\", \"a x\"]", ""), QLFT_EFORMAT, "merge 1", "\"a\" + \"x\"", "right token");
+    REFUSED(try_spec(VOCABULARY ", \"merges\": [[\"b\", \"a\"]]", ""), QLFT_EFORMAT, "merge 0", "\"b\" + \"a\"", "union");
+    REFUSED(try_spec(VOCABULARY ", \"merges\": [\"a b c\"]", ""), QLFT_EFORMAT, "merge 0");
+    REFUSED(try_spec(VOCABULARY ", \"merges\": [7]", ""), QLFT_EFORMAT, "merge 0");
+    REFUSED(try_spec(VOCABULARY ", \"merges\": [[\"a\", 1]]", ""), QLFT_EFORMAT, "merge 0");
+    REFUSED(try_spec(MODEL ", \"unk_token\": \"<x>\"", ""), QLFT_EFORMAT, "unk_token", "<x>");
+    REFUSED(try_spec(MODEL, ", \"added_tokens\": [{\"id\": 2, \"content\": \"<x>\"}]"), QLFT_EFORMAT, "id 2", "\"<x>\"");
+    REFUSED(try_spec(MODEL, ", \"added_tokens\": [{\"id\": 3, \"content\": \"a\"}]"), QLFT_EFORMAT, "\"a\"", "two ids");
+    REFUSED(try_spec(MODEL, ", \"added_tokens\": [{\"id\": 3}]"), QLFT_EFORMAT, "content");
+    REFUSED(try_spec(MODEL, ", \"added_tokens\": [1]"), QLFT_EFORMAT, "added_tokens");
+    REFUSED(
+        try_spec(MODEL,
+                 ", \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"s\"}}, {\"Sequence\": {\"id\": \"A\"}}],"
+                 " \"special_tokens\": {\"s\": {\"ids\": [77]}}}"),
+        QLFT_EFORMAT, "id 77");
+    OK(file_write_text(in("tokenizer.json"), "[1, 2"));
+    tokenizer *t;
+    REFUSED(tokenizer_open(&t, in("tokenizer.json")), QLFT_EFORMAT, "tokenizer.json", "JSON");
+    REFUSED(tokenizer_open(&t, in("absent.json")), QLFT_EIO, "absent.json");
+    OK(folder_make(in("empty")));
+    REFUSED(tokenizer_open(&t, in("empty")), QLFT_EIO, "neither tokenizer.json nor tokenizer.model");
+    OK(file_write_text(in("tokenizer.model"), "not a model"));
+    REFUSED(tokenizer_open(&t, in("tokenizer.model")), QLFT_EFORMAT, "tokenizer.model", "sentencepiece");
+}
+
+Test(tokenizer, what_is_not_done_exactly_is_refused_by_name)
+{
+    REFUSED(try_spec(MODEL ", \"dropout\": 0.1", ""), QLFT_EUNSUPPORTED, "dropout", "0.1");
+    REFUSED(try_spec(MODEL ", \"end_of_word_suffix\": \"</w>\"", ""), QLFT_EUNSUPPORTED, "end_of_word_suffix", "</w>");
+    REFUSED(try_spec(MODEL ", \"continuing_subword_prefix\": \"##\"", ""), QLFT_EUNSUPPORTED, "continuing_subword_prefix");
+    REFUSED(try_spec(MODEL, ", \"normalizer\": {\"type\": \"BertNormalizer\"}"), QLFT_EUNSUPPORTED, "normalizer", "BertNormalizer");
+    REFUSED(try_spec(MODEL, ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Precompiled\"}]}"), QLFT_EUNSUPPORTED, "Precompiled");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}"), QLFT_EUNSUPPORTED, "pre_tokenizer", "UnicodeScripts");
+    REFUSED(try_spec(MODEL, ", \"post_processor\": {\"type\": \"BertProcessing\"}"), QLFT_EUNSUPPORTED, "post_processor", "BertProcessing");
+    REFUSED(try_spec(MODEL, ", \"decoder\": {\"type\": \"WordPiece\"}"), QLFT_EUNSUPPORTED, "decoder", "WordPiece");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}"),
+            QLFT_EUNSUPPORTED, "Digits", "behind ByteLevel");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": \"Isolated\"}"), QLFT_EUNSUPPORTED,
+            "&&");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a[b]]\"}, \"behavior\": \"Isolated\"}"), QLFT_EUNSUPPORTED,
+            "class");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": \"Isolated\"}"), QLFT_EUNSUPPORTED,
+            "(a");
+    REFUSED(try_spec(MODEL, ", \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Sideways\"}"), QLFT_EUNSUPPORTED,
+            "Sideways");
+    OK(file_write_text(in("tokenizer.json"), "{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}}"));
+    tokenizer *t;
+    REFUSED(tokenizer_open(&t, in("tokenizer.json")), QLFT_EUNSUPPORTED, "Unigram");
+    char deep[4096] = ", \"normalizer\": ", *at = deep + strlen(deep);
+    for (int i = 0; i < 20; i++) at += sprintf(at, "{\"type\": \"Sequence\", \"normalizers\": [");
+    for (int i = 0; i < 20; i++) at += sprintf(at, "]}");
+    REFUSED(try_spec(MODEL, deep), QLFT_EUNSUPPORTED, "nested");
+}
+
+Test(tokenizer, text_that_is_not_utf8_is_refused)
+{
+    static const char *const bad[] = {"a\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\xf0\x80\x80\x80", "\x80"};
+    write_spec(MODEL, "");
+    tokenizer *t = open_at(in("tokenizer.json"));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        token_list list = {0};
+        REFUSED(tokenizer_encode(t, bad[i], strlen(bad[i]), 0, &list), QLFT_EFORMAT, "not UTF-8");
+        cr_assert_eq(list.count, 0);
+        token_list_free(&list);
+    }
+    /* Offsets of a second text are its own, and the first one's tokens stay. */
+    token_list list = encode(t, "ab", 2, 0);
+    OK(tokenizer_encode(t, "ab", 2, 0, &list));
+    cr_assert(list.count == 2 && list.items[1].id == 2 && list.items[1].start == 0 && list.items[1].end == 2);
+    token_list_free(&list);
+    tokenizer_close(t);
+}
+
+/* Bytes of a good file are changed at random: it must open or be refused, and encode or be refused; nothing else (under ASan). */
+static void damage(const char *from, const char *to, int rounds, size_t limit)
+{
+    char *text;
+    size_t bytes;
+    uint64_t state = 88172645463325252u;
+    OK(file_read_text(&text, &bytes, from, 1 << 24));
+    for (int round = 0; round < rounds; round++) {
+        char *copy = malloc(bytes);
+        memcpy(copy, text, bytes);
+        size_t changes = 1 + next_random(&state) % 4, length = round % 8 == 7 ? next_random(&state) % bytes : bytes;
+        for (size_t i = 0; i < changes; i++) {
+            size_t at = next_random(&state) % (bytes < limit ? bytes : limit);
+            copy[at] = round % 2 ? (char)next_random(&state) : "0123456789\"{}[],:abc-\\"[next_random(&state) % 22];
+        }
+        write_bytes(to, copy, length);
+        tokenizer *t = NULL;
+        if (tokenizer_open(&t, to) == QLFT_OK) {
+            token_list list = {0};
+            int32_t ids[64];
+            char *decoded = NULL;
+            size_t decoded_bytes;
+            if (tokenizer_encode(t, "hi <|bos|> \xe6\xb2\xb3 12 mill", 23, TOKENIZE_SPECIAL | TOKENIZE_ADD, &list) == QLFT_OK) {
+                size_t count = list.count < 64 ? list.count : 64;
+                for (size_t i = 0; i < count; i++) ids[i] = list.items[i].id;
+                if (tokenizer_decode(t, ids, count, false, &decoded, &decoded_bytes) == QLFT_OK) free(decoded);
+            }
+            token_list_free(&list);
+        } else {
+            cr_assert_null(t);
+            cr_assert(strlen(qlft_last_error()) > 0);
+        }
+        tokenizer_close(t);
+        free(copy);
+    }
+    free(text);
+}
+
+Test(tokenizer, damaged_files_never_crash)
+{
+    damage(TEST_GOLDEN "/cases/b01_tokenizer.json", in("tokenizer.json"), 1500, SIZE_MAX);
+    damage(TEST_GOLDEN "/cases/b07_tokenizer.json", in("tokenizer.json"), 1500, SIZE_MAX);
+    damage(TEST_GOLDEN "/spm/bpe.model", in("tokenizer.model"), 300, SIZE_MAX);
+    damage(TEST_GOLDEN "/tokenizers/bytes.gguf", in("tiny.gguf"), 1000, SIZE_MAX);
+    damage(TEST_GOLDEN "/tokenizers/bytes.gguf", in("tiny.gguf"), 500, 600);
+    damage(TEST_GOLDEN "/tokenizers/scores.gguf", in("tiny.gguf"), 1000, SIZE_MAX);
+}
+
+/* ---- size, threads ---- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Case A16 b: 3 MiB without a break. Linear to n log n: four times the length takes nowhere near sixteen times as long. */
+Test(tokenizer, a_word_of_megabytes_is_not_quadratic)
+{
+    json_t *root = read_json(TEST_GOLDEN "/tokenizers/steps.json"), *none = json_object();
+    size_t bytes = 3 << 20;
+    char *text = malloc(bytes);
+    static const char *const names[] = {"bytes", "characters"};
+    for (int base = 0; base < 2; base++) {
+        tokenizer *t = open_variant(json_object_get(json_object_get(root, "bases"), names[base]), none);
+        for (size_t i = 0; i < bytes; i++) text[i] = "theriver mil"[(i * 7 + i / 13) % (base ? 12 : 8)];
+        double start = seconds_now();
+        token_list list = encode(t, text, bytes / 4, 0);
+        double quarter = seconds_now() - start;
+        token_list_free(&list);
+        start = seconds_now();
+        list = encode(t, text, bytes, 0);
+        double whole = seconds_now() - start;
+        cr_assert_lt(whole, 12 * quarter + 1.0, "%s: a quarter took %g s, all %g s", names[base], quarter, whole);
+        cr_assert_eq(list.items[list.count - 1].end, bytes);
+        expect_in_order(&list, bytes, names[base]);
+        token_list_free(&list);
+        tokenizer_close(t);
+    }
+    free(text);
+    json_decref(none);
+    json_decref(root);
+}
+
+typedef struct worker {
+    const tokenizer *t;
+    const json_t *texts, *rows;
+    size_t wrong;
+} worker;
+
+static void *work(void *payload)
+{
+    worker *w = payload;
+    json_t *text;
+    size_t i;
+    for (int round = 0; round < 20; round++) json_array_foreach((json_t *)(uintptr_t)w->texts, i, text)
+        {
+            const json_t *ids = json_object_get(json_array_get(w->rows, i), "ids");
+            token_list list = {0};
+            bool same = tokenizer_encode(w->t, json_string_value(text), json_string_length(text), TOKENIZE_SPECIAL, &list) == QLFT_OK &&
+                        list.count == json_array_size(ids);
+            for (size_t j = 0; same && j < list.count; j++) same = list.items[j].id == json_integer_value(json_array_get(ids, j));
+            w->wrong += !same;
+            token_list_free(&list);
+        }
+    return NULL;
+}
+
+Test(tokenizer, threads_share_one_tokenizer)
+{
+    json_t *root = read_json(TEST_GOLDEN "/tokenizers/steps.json"), *variant = json_array_get(json_object_get(root, "variants"), 4);
+    tokenizer *t =
+        open_variant(json_object_get(json_object_get(root, "bases"), json_string_value(json_object_get(variant, "base"))), json_object_get(variant, "patch"));
+    worker workers[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        workers[i] = (worker){t, json_object_get(root, "texts"), json_object_get(variant, "rows"), 0};
+        cr_assert_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        cr_assert_eq(workers[i].wrong, 0);
+    }
+    tokenizer_close(t);
+    json_decref(root);
 }
