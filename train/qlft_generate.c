@@ -1,2 +1,349 @@
-/* placeholder */
-extern int train_qlft_generate_c_placeholder;
+/* qlft generate: answers to a prompt, in a conversation, or to the rows of a file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/chat.h"
+#include "infer/decode.h"
+#include "train/run.h"
+
+enum { PASS_TOKENS = 256, CHAT_TOKENS = 8192, MAX_STOPS = 64 };
+
+typedef struct id_list { int32_t *ids; int64_t count, capacity; } id_list;
+
+typedef struct talk {
+    run                    *r;
+    const qlft_conversation *io;
+    chat                   *template; /* NULL: the model has none, prompts are plain text */
+    decoder                 dec;
+    int32_t                 stops[MAX_STOPS];
+    int                     stop_count;
+    id_list                 fed;      /* ids in the cache */
+    id_list                 answer;   /* ids of the answer in the making */
+    char                   *text;     /* it decoded; yours */
+    size_t                  text_bytes, given; /* bytes of text handed out */
+    bool                    streaming;
+    qlft_status             status;
+    int64_t                 prompt_tokens, tokens;
+    double                  seconds;
+    const char             *end;
+} talk;
+
+static qlft_status ids_add(id_list *list, const int32_t *ids, int64_t count)
+{
+    if (list->count + count > list->capacity) {
+        int64_t  capacity = 2 * (list->count + count) + 64;
+        int32_t *grown = realloc(list->ids, (size_t)capacity * sizeof *grown);
+        if (!grown) return status_fail(QLFT_ENOMEM, "out of memory for %lld tokens", (long long)capacity);
+        list->ids = grown;
+        list->capacity = capacity;
+    }
+    memcpy(list->ids + list->count, ids, (size_t)count * sizeof *ids);
+    list->count += count;
+    return QLFT_OK;
+}
+
+static qlft_status ids_of_text(id_list *out, const tokenizer *tok, const char *text, size_t bytes, unsigned flags)
+{
+    token_list list = {NULL, 0, 0};
+    out->count = 0;
+    QLFT_TRY(tokenizer_encode(tok, text, bytes, flags, &list));
+    qlft_status status = QLFT_OK;
+    for (size_t i = 0; i < list.count && status == QLFT_OK; i++) status = ids_add(out, &list.items[i].id, 1);
+    token_list_free(&list);
+    return status;
+}
+
+/* ---- prompts ---- */
+
+/* The conversation with the generation prompt, tokenised as it is trained. */
+static qlft_status ids_of_messages(id_list *out, const talk *t, const json_t *messages)
+{
+    chat_text rendered;
+    memset(&rendered, 0, sizeof rendered);
+    QLFT_TRY(chat_render(&rendered, t->template, messages, NULL, true));
+    qlft_status status = ids_of_text(out, t->r->tok, rendered.text, rendered.bytes, TOKENIZE_SPECIAL);
+    chat_text_free(&rendered);
+    return status;
+}
+
+static qlft_status add_message(json_t *messages, const char *role, const char *content)
+{
+    if (json_array_append_new(messages, json_pack("{s:s, s:s}", "role", role, "content", content)) == 0) return QLFT_OK;
+    return status_fail(QLFT_EFORMAT, "what the %s says is not UTF-8, or memory is out", role);
+}
+
+static qlft_status begin_messages(json_t **out, const talk *t)
+{
+    *out = json_array();
+    if (!*out) return status_fail(QLFT_ENOMEM, "out of memory");
+    return t->r->config->system ? add_message(*out, "system", t->r->config->system) : QLFT_OK;
+}
+
+static qlft_status ids_of_prompt(id_list *out, const talk *t)
+{
+    const char *prompt = t->r->config->prompt;
+    json_t     *messages = NULL;
+    if (!t->template) return ids_of_text(out, t->r->tok, prompt, strlen(prompt), TOKENIZE_SPECIAL | TOKENIZE_ADD);
+    qlft_status status = begin_messages(&messages, t);
+    if (status == QLFT_OK) status = add_message(messages, "user", prompt);
+    if (status == QLFT_OK) status = ids_of_messages(out, t, messages);
+    json_decref(messages);
+    return status;
+}
+
+/* Conversations need a template, prompts use it if there is one. */
+static qlft_status open_template(talk *t)
+{
+    const qlft_config *c = t->r->config;
+    bool               named = c->template_path && strcmp(c->template_path, "auto") != 0;
+    if (c->data_count) return QLFT_OK; /* rows are rendered by data/ */
+    if (!named && !c->chat && !tokenizer_chat_template(t->r->tok)) {
+        if (c->system) return status_fail(QLFT_EARG, "--system needs a chat template, and this model has none; name one with --template FILE, or put the text into --prompt");
+        return QLFT_OK;
+    }
+    return chat_open(&t->template, t->r->tok, c->template_path);
+}
+
+/* ---- answers ---- */
+
+/* Bytes of text that end with a whole UTF-8 character. */
+static size_t whole_characters(const char *text, size_t bytes)
+{
+    size_t at = bytes;
+    for (int back = 0; back < 4 && at > 0; back++) {
+        unsigned char lead = (unsigned char)text[--at];
+        if ((lead & 0xc0) == 0x80) continue;
+        size_t need = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        return bytes - at >= need ? bytes : at;
+    }
+    return bytes;
+}
+
+static void hand_out(talk *t, bool all)
+{
+    size_t whole = all ? t->text_bytes : whole_characters(t->text, t->text_bytes);
+    if (!t->streaming || !t->io || !t->io->text || whole <= t->given) return;
+    t->io->text(t->io->payload, t->text + t->given, whole - t->given);
+    t->given = whole;
+}
+
+static bool take_token(void *payload, int32_t id)
+{
+    talk *t = payload;
+    t->status = ids_add(&t->answer, &id, 1);
+    free(t->text);
+    t->text = NULL;
+    if (t->status == QLFT_OK) t->status = tokenizer_decode(t->r->tok, t->answer.ids, (size_t)t->answer.count, true, &t->text, &t->text_bytes);
+    if (t->status == QLFT_OK) hand_out(t, false);
+    return t->status == QLFT_OK;
+}
+
+static const char *const end_names[] = {"stop", "length", "interrupted"};
+
+/* Feeds what is new of the ids (the cache keeps what it shares with them) and draws an answer. */
+static qlft_status answer_to(talk *t, const id_list *ids)
+{
+    const qlft_config *c = t->r->config;
+    decode_options     o = {{c->temperature, c->top_p, c->top_k, (uint64_t)c->seed}, c->max_tokens, t->stops, t->stop_count, t->r->observer ? (const volatile int *)t->r->observer->stop : NULL};
+    double             started = run_clock();
+    int64_t            shared = 0, drawn = 0;
+    decode_end         end;
+    while (shared < t->fed.count && shared + 1 < ids->count && t->fed.ids[shared] == ids->ids[shared]) shared++;
+    t->dec.cache->length = shared;
+    t->fed.count = shared;
+    t->answer.count = 0;
+    t->given = 0;
+    t->text_bytes = 0;
+    free(t->text);
+    t->text = NULL;
+    QLFT_TRY(decoder_feed(&t->dec, ids->ids + shared, ids->count - shared));
+    QLFT_TRY(decoder_generate(&t->dec, &o, take_token, t, &drawn, &end));
+    QLFT_TRY(t->status);
+    QLFT_TRY(ids_add(&t->fed, ids->ids + shared, ids->count - shared));
+    QLFT_TRY(ids_add(&t->fed, t->answer.ids, t->answer.count));
+    if (t->dec.cache->length < t->fed.count) t->fed.count = t->dec.cache->length;
+    hand_out(t, true);
+    t->end = end_names[end];
+    t->tokens += drawn;
+    t->prompt_tokens += ids->count - shared;
+    t->seconds += run_clock() - started;
+    return end == DECODE_STOPPED ? status_fail(QLFT_ESIGNAL, "stopped while generating") : QLFT_OK;
+}
+
+/* ---- one prompt, a conversation, rows ---- */
+
+static qlft_status converse(talk *t)
+{
+    json_t     *messages = NULL;
+    id_list     ids = {NULL, 0, 0};
+    char       *said = NULL;
+    qlft_status status = begin_messages(&messages, t);
+    while (status == QLFT_OK && t->io && t->io->turn && t->io->turn(t->io->payload, &said)) {
+        status = add_message(messages, "user", said);
+        free(said);
+        said = NULL;
+        int64_t before = t->tokens;
+        if (status == QLFT_OK) status = ids_of_messages(&ids, t, messages);
+        if (status == QLFT_OK) status = answer_to(t, &ids);
+        if (status == QLFT_OK) status = add_message(messages, "assistant", t->text ? t->text : "");
+        if (status == QLFT_OK && t->io->turn_end) t->io->turn_end(t->io->payload, t->tokens - before, t->end);
+    }
+    json_decref(messages);
+    free(ids.ids);
+    return status;
+}
+
+/* Prompts of a file, gathered before memory is planned for the longest. */
+typedef struct prompt_row { int64_t line; int32_t file; char *text, *error; size_t bytes; id_list ids; } prompt_row;
+typedef struct prompt_list { prompt_row *rows; int64_t count, capacity, longest; qlft_status status; } prompt_list;
+
+static bool gather_row(void *payload, const data_row *from)
+{
+    prompt_list *list = payload;
+    if (list->count == list->capacity) {
+        int64_t     capacity = list->capacity ? 2 * list->capacity : 64;
+        prompt_row *rows = realloc(list->rows, (size_t)capacity * sizeof *rows);
+        if (!rows) {
+            list->status = status_fail(QLFT_ENOMEM, "out of memory for %lld rows", (long long)capacity);
+            return false;
+        }
+        list->rows = rows;
+        list->capacity = capacity;
+    }
+    prompt_row *row = &list->rows[list->count++];
+    memset(row, 0, sizeof *row);
+    row->line = from->line;
+    row->file = from->file;
+    if (from->bad) {
+        row->error = strdup(from->error);
+        return row->error != NULL;
+    }
+    row->bytes = from->text_bytes;
+    row->text = malloc(from->text_bytes + 1);
+    list->status = row->text ? ids_add(&row->ids, from->ids, (int64_t)from->count) : status_fail(QLFT_ENOMEM, "out of memory for a row");
+    if (row->text && from->text) memcpy(row->text, from->text, from->text_bytes);
+    if (row->text) row->text[from->text_bytes] = 0;
+    if (row->ids.count > list->longest) list->longest = row->ids.count;
+    return list->status == QLFT_OK;
+}
+
+static qlft_status gather_rows(prompt_list *list, const run *r)
+{
+    const qlft_config *c = r->config;
+    data_options       o;
+    memset(&o, 0, sizeof o);
+    o.paths = (const char *const *)c->data;
+    o.path_count = c->data_count;
+    o.format = (data_format)c->format;
+    o.template_path = c->template_path;
+    o.on_bad_row = (data_on_bad_row)c->on_bad_row;
+    o.vocabulary = r->m->dims.vocabulary;
+    o.prompt_only = true;
+    QLFT_TRY(data_each_row(&o, r->tok, gather_row, list));
+    QLFT_TRY(list->status);
+    for (int64_t i = 0; i < list->count && c->on_bad_row == BAD_ROW_STOP; i++)
+        if (list->rows[i].error)
+            return status_fail(QLFT_EFORMAT, "%s line %lld: %s; mend the row or use --on-bad-row skip", c->data[list->rows[i].file], (long long)list->rows[i].line, list->rows[i].error);
+    return QLFT_OK;
+}
+
+static void free_rows(prompt_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        free(list->rows[i].text);
+        free(list->rows[i].error);
+        free(list->rows[i].ids.ids);
+    }
+    free(list->rows);
+}
+
+static qlft_status answer_rows(talk *t, const prompt_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const prompt_row *row = &list->rows[i];
+        qlft_answer       a;
+        int64_t           before = t->tokens;
+        memset(&a, 0, sizeof a);
+        a.line = row->line;
+        a.file = t->r->config->data[row->file];
+        a.error = row->error;
+        if (!row->error) {
+            QLFT_TRY(answer_to(t, &row->ids));
+            a.prompt = row->text;
+            a.prompt_bytes = row->bytes;
+            a.text = t->text ? t->text : "";
+            a.text_bytes = t->text_bytes;
+            a.tokens = t->tokens - before;
+            a.end = t->end;
+        }
+        if (t->io && t->io->answer && !t->io->answer(t->io->payload, &a)) return QLFT_OK;
+    }
+    return QLFT_OK;
+}
+
+/* ---- the command ---- */
+
+/* Tokens the cache must hold. */
+static int64_t context_of(const run *r, const prompt_list *rows, const id_list *prompt)
+{
+    const qlft_config *c = r->config;
+    int64_t            most = r->m->dims.max_positions;
+    if (c->chat) return most > 0 && most < CHAT_TOKENS ? most : CHAT_TOKENS;
+    return (c->data_count ? rows->longest : prompt->count) + c->max_tokens;
+}
+
+static qlft_status generate(talk *t, prompt_list *rows, id_list *prompt)
+{
+    run               *r = t->r;
+    const qlft_config *c = r->config;
+    QLFT_TRY(run_open_model(r, RUN_FORWARD));
+    QLFT_TRY(tokenizer_open(&r->tok, r->m->source.folder));
+    QLFT_TRY(open_template(t));
+    if (c->data_count)
+        QLFT_TRY(gather_rows(rows, r));
+    else if (!c->chat)
+        QLFT_TRY(ids_of_prompt(prompt, t));
+    r->choice.cache_tokens = context_of(r, rows, prompt);
+    QLFT_TRY(kv_cache_open(&r->cache, r->m));
+    QLFT_TRY(plan_make(r, r->choice.cache_tokens < PASS_TOKENS ? r->choice.cache_tokens : PASS_TOKENS));
+    QLFT_TRY(run_reserve(r));
+    QLFT_TRY(run_load(r));
+    QLFT_TRY(decoder_open(&t->dec, r->m, &r->cache));
+    t->stop_count = tokenizer_stops(r->tok, t->stops, MAX_STOPS);
+    if (t->stop_count > MAX_STOPS) t->stop_count = MAX_STOPS;
+    t->streaming = !c->data_count;
+    if (c->data_count) return answer_rows(t, rows);
+    return c->chat ? converse(t) : answer_to(t, prompt);
+}
+
+qlft_status qlft_generate(char **json_text, const qlft_config *c, const qlft_conversation *io, const qlft_observer *observer)
+{
+    run         r;
+    talk        t;
+    prompt_list rows;
+    id_list     prompt = {NULL, 0, 0};
+    memset(&t, 0, sizeof t);
+    memset(&rows, 0, sizeof rows);
+    *json_text = NULL;
+    t.r = &r;
+    t.io = io;
+    t.end = "";
+    qlft_status status = run_start(&r, c, observer);
+    if (status == QLFT_OK) status = generate(&t, &rows, &prompt);
+    if (status == QLFT_OK) {
+        json_t *figures = json_pack("{s:I, s:I, s:f, s:f, s:s}", "prompt_tokens", (json_int_t)t.prompt_tokens, "tokens", (json_int_t)t.tokens, "seconds", t.seconds, "tokens_per_second",
+                                    t.seconds > 0.0 ? (double)t.tokens / t.seconds : 0.0, "end", t.end);
+        *json_text = figures ? json_dumps(figures, JSON_INDENT(1)) : NULL;
+        json_decref(figures);
+        if (!*json_text) status = status_fail(QLFT_ENOMEM, "out of memory");
+    }
+    decoder_close(&t.dec);
+    chat_close(t.template);
+    free(t.fed.ids);
+    free(t.answer.ids);
+    free(t.text);
+    free(prompt.ids);
+    free_rows(&rows);
+    run_close(&r);
+    return status;
+}

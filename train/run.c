@@ -48,6 +48,7 @@ void run_close(run *r)
     dataset_close(r->eval_data);
     tokenizer_close(r->tok);
     peft_close(&r->continued);
+    kv_cache_close(&r->cache);
     free(r->adapted);
     model_close(r->m);
     device_close(r->dev);
@@ -229,6 +230,7 @@ void run_bind(run *r, arena *a)
         const ledger_kind kinds[] = {LEDGER_ADAPTER};
         pager_bind(&r->pages, a, r->dev, false, 1, r->m->parameters, kinds, master_name);
     }
+    if (r->choice.cache_tokens) kv_cache_bind(&r->cache, a, r->m, r->choice.cache_tokens, o.compute);
     model_bind(r->m, a, &o); /* last: its scratch shares memory at the end of the tier */
 }
 

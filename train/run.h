@@ -4,6 +4,7 @@
 #define TRAIN_RUN_H
 
 #include "data/dataset.h"
+#include "infer/kv_cache.h"
 #include "lora/peft.h"
 #include "model/model.h"
 #include "offload/pager.h"
@@ -18,6 +19,7 @@ extern "C" {
 typedef struct plan_choice {
     int64_t tokens;     /* of a micro-batch at most */
     int64_t loss_rows;
+    int64_t cache_tokens; /* generation: what keys and values are kept of; else 0 */
     bool    keep_blocks, page_optim;
 } plan_choice;
 
@@ -50,6 +52,7 @@ typedef struct run {
     size_t      budget;            /* bytes all tiers together may take */
     arena       memory;
     pager       pages;             /* home[0]: FP32 master, then the optimizer's states */
+    kv_cache    cache;             /* generation only */
     batch       rows;              /* arrays of a micro-batch */
 
     run_phases phases;
