@@ -610,3 +610,81 @@ Test(chat_rows, without_a_template_the_remedy_is_named)
     assert_message("--template");
     tokenizer_close(t);
 }
+
+/* What an answer is made of by the template, and what ends it, is found from how the template renders; these templates were written for this test. */
+Test(chat_rows, turns_begin_and_end_where_generation_does)
+{
+    static const struct {
+        const char *of, *source, *targets;
+    } templates[] = {
+        /* a thinking block that the model has to write itself stands behind the generation prompt */
+        {"b14",
+         "{%- for m in messages %}{{- '<start_of_turn>' + m.role + '\\n' }}{%- if m.role == 'assistant' %}{{- '<t>\\n</t>' }}{%- endif %}"
+         "{{- m.content + '<end_of_turn>\\n' }}{%- endfor %}{%- if add_generation_prompt %}{{- '<start_of_turn>assistant\\n' }}{%- endif %}",
+         "<t>\n</t>A|<t>\n</t>B|"},
+        /* a space between the answer and its end */
+        {"b14", "{%- for m in messages %}{{- m.role + ': ' + m.content + ' <end_of_turn>' }}{%- endfor %}", "A |B |"},
+        /* nothing ends an answer: what begins the next turn is not its end */
+        {"b14", "{%- for m in messages %}{{- '<start_of_turn>' + m.role + ':' + m.content }}{%- endfor %}", "AB"},
+        {"b14", "{%- for m in messages %}{{- m.role + ': ' + m.content + '\\n' }}{%- endfor %}", "AB"},
+    };
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        tokenizer *t = open_case(templates[i].of);
+        data_options o = {.template_path = write_text("t.jinja", templates[i].source)};
+        kept_rows rows;
+        read_rows(&rows, t,
+                  write_text("turns.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"A\"}, "
+                                            "{\"role\": \"user\", \"content\": \"r\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}"),
+                  o);
+        cr_assert(!rows.row[0].bad, "%s", rows.row[0].error);
+        cr_assert_str_eq(targets_text(&rows.row[0]), templates[i].targets, "template %zu: %s", i, targets_text(&rows.row[0]));
+        free_rows(&rows);
+        const char *path = test_path("turns.jsonl");
+        o.paths = &path;
+        o.path_count = 1;
+        dataset *s;
+        test_log[0] = '\0';
+        cr_assert_eq(dataset_open(&s, &o, t, NULL, NULL, NULL), QLFT_OK);
+        cr_assert_eq(strstr(test_log, "where to stop") != NULL, strchr(templates[i].targets, '|') == NULL, "%s", test_log);
+        dataset_close(s);
+        tokenizer_close(t);
+    }
+}
+
+/* The token that ends the conversation ends its turns, also where no list of stop tokens says so. */
+Test(chat_rows, end_of_turn_without_a_list)
+{
+    tokenizer *t = open_case("b14");
+    tokenizer_close(t);
+    cr_assert_eq(unlink(test_path("b14/generation_config.json")), 0);
+    cr_assert_eq(tokenizer_open(&t, test_path("b14")), QLFT_OK);
+    kept_rows rows;
+    read_rows(&rows, t, case_path("b14_rows.jsonl"), no_options);
+    cr_assert_str_eq(targets_text(&rows.row[0]), "yo|");
+    free_rows(&rows);
+    tokenizer_close(t);
+}
+
+Test(chat_rows, prompts_for_generation)
+{
+    tokenizer *t = open_case("b01");
+    data_options o = {.prompt_only = true};
+    kept_rows rows;
+    read_rows(&rows, t,
+              write_text("p.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n"
+                                    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n"
+                                    "{\"instruction\": \"a\"}\n"
+                                    "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n"
+                                    "{\"text\": \"a\"}\n"
+                                    "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, 3]}\n"
+                                    "{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n"),
+              o);
+    cr_assert_eq(rows.count, 8);
+    for (int i = 0; i < 3; i++) ASSERT_TEXT(&rows.row[i], "<|bos|><|hdr|>user<|/hdr|>\na<|eot|><|hdr|>assistant<|/hdr|>\n");
+    for (int i = 3; i < 6; i++) ASSERT_IDS(rows.row[i].ids, rows.row[i].count, 258, 'a');
+    ASSERT_IDS(rows.row[6].ids, rows.row[6].count, 1, 2);
+    for (int i = 0; i < 7; i++) cr_assert_eq(targets_of(&rows.row[i]), 0);
+    cr_assert(rows.row[7].bad);
+    free_rows(&rows);
+    tokenizer_close(t);
+}
