@@ -2,8 +2,9 @@
 #include "ops/attention_vector.h"
 #include "ops/levels.h"
 
+ATTENTION_BLOCKS_OF(f32, false, 1)
 ATTENTION_BLOCKS_OF(f32, false, 2)
-static const attention_block_function attention_blocks_f32[][ATTENTION_BLOCK_ROWS] = {ATTENTION_ROW_OF(f32, 2), ATTENTION_ROW_OF(f32, 2)};
+static const attention_block_function attention_blocks_f32[][ATTENTION_BLOCK_ROWS] = {ATTENTION_ROW_OF(f32, 1), ATTENTION_ROW_OF(f32, 2)};
 ATTENTION_KIT(f32, false)
 
 static const attention_kit kit = {
@@ -11,7 +12,8 @@ static const attention_kit kit = {
     .pack = attention_pack_f32,
     .transpose = attention_transpose,
     .interleave = NULL,
-    .multiply = attention_multiply_f32,
+    .multiply_scores = attention_multiply_scores_f32,
+    .multiply_weights = attention_multiply_weights_f32,
     .softmax = attention_softmax_f32,
     .shrink = attention_shrink,
     .dots = attention_dots,

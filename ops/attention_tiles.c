@@ -110,26 +110,36 @@ static void operand_load(const attention_call *c, attention_operand *x, tensor f
     if (x->rows && c->kit->pairs) c->kit->interleave(x->rows, x->packed, c->stride, rows, c->width);
 }
 
-/* c [rows, TILE] = a bᵀ, sums over the head. */
-static void product_of_heads(const attention_call *c, float *out, const attention_operand *a, int rows, const attention_operand *b, int cols)
+/* A tile of scores or weights: in row r, columns from[r] .. to[r] - 1 see each other. */
+typedef struct attention_reach {
+    int rows, cols; /* in use */
+    int from[TILE], to[TILE];
+} attention_reach;
+
+/* Row r reaches columns [low, high) of those that the tile has. */
+static void reach_set(attention_reach *reach, int r, int64_t low, int64_t high)
 {
-    c->kit->multiply(out, TILE, a->packed, c->stride, b->transposed, TILE, rows, c->depth, padded(cols), false);
+    const int64_t cols = reach->cols;
+    reach->from[r] = (int)(low < 0 ? 0 : low > cols ? cols : low);
+    reach->to[r] = (int)(high < 0 ? 0 : high > cols ? cols : high);
 }
 
-/* out [rows, width] (+)= a b, a [rows, TILE] weights of the `inner` rows of b. */
-static void product_of_weights(const attention_call *c, float *out, const uint32_t *a, int rows, const attention_operand *b, int inner, bool add)
+static void product_of_heads(const attention_call *c, float *out, const attention_operand *a, const attention_operand *b, const attention_reach *reach)
 {
-    c->kit->multiply(out, c->width, a, TILE, b->rows, b->rows_stride, rows, words(c, inner), c->width, add);
+    c->kit->multiply_scores(out, a->packed, c->stride, b->transposed, reach->rows, c->depth, reach->from, reach->to);
 }
 
-/* Columns [from, to) of the key tile at row `key` that each query sees. */
-static void seen_keys(const attention_call *c, attention_rows queries, int64_t key, int keys, int from[TILE], int to[TILE])
+static void product_of_weights(const attention_call *c, float *out, const uint32_t *a, const attention_operand *b, const attention_reach *reach, bool add)
 {
-    for (int r = 0; r < queries.count; r++) {
-        int64_t low = c->shape->first[queries.begin + r] - key, high = queries.begin + r + c->behind + 1 - key;
-        from[r] = low < 0 ? 0 : low > keys ? keys : (int)low;
-        to[r] = high < 0 ? 0 : high > keys ? keys : (int)high;
-    }
+    c->kit->multiply_weights(out, c->width, a, b->rows, b->rows_stride, reach->rows, reach->from, reach->to, add);
+}
+
+/* The keys of the tile at row `key` that each query sees. */
+static void reach_of_queries(const attention_call *c, attention_reach *reach, attention_rows queries, int64_t key, int keys)
+{
+    reach->rows = queries.count;
+    reach->cols = keys;
+    for (int r = 0; r < queries.count; r++) reach_set(reach, r, c->shape->first[queries.begin + r] - key, queries.begin + r + c->behind + 1 - key);
 }
 
 static void load_column(float out[TILE], tensor x, int64_t row, int rows, int col)
@@ -145,10 +155,10 @@ static void forward_rows(const attention_call *c, attention_memory memory, atten
     float *s = memory_take(&memory, TILE, TILE), *out = memory_take(&memory, TILE, c->width);
     uint32_t *p = memory_take(&memory, TILE, TILE);
     float largest[TILE], sum[TILE], factor[TILE];
-    int from[TILE], to[TILE];
+    attention_reach reach;
     const int64_t first = c->shape->first[queries.begin], end = queries.begin + queries.count + c->behind;
     operand_load(c, &q, c->q, queries.begin, queries.count, head);
-    for (int r = 0; r < queries.count; r++) {
+    for (int r = 0; r < TILE; r++) {
         largest[r] = -INFINITY;
         sum[r] = 0;
     }
@@ -156,11 +166,11 @@ static void forward_rows(const attention_call *c, attention_memory memory, atten
         const int keys = end - key < TILE ? (int)(end - key) : TILE;
         operand_load(c, &k, c->k, key, keys, head / c->group);
         operand_load(c, &v, c->v, key, keys, head / c->group);
-        seen_keys(c, queries, key, keys, from, to);
-        product_of_heads(c, s, &q, queries.count, &k, keys);
-        c->kit->softmax(p, largest, sum, factor, s, from, to, queries.count, padded(keys), c->shape->scale);
+        reach_of_queries(c, &reach, queries, key, keys);
+        product_of_heads(c, s, &q, &k, &reach);
+        c->kit->softmax(p, largest, sum, factor, s, reach.from, reach.to, queries.count, padded(keys), c->shape->scale);
         if (key > first) c->kit->shrink(out, c->width, factor, queries.count, c->width);
-        product_of_weights(c, out, p, queries.count, &v, keys, key > first);
+        product_of_weights(c, out, p, &v, &reach, key > first);
     }
     for (int r = 0; r < queries.count; r++) {
         ((float *)c->lse.data)[(queries.begin + r) * c->lse.stride + head] = (float)((double)largest[r] + log((double)sum[r]));
@@ -178,7 +188,7 @@ static void backward_queries(const attention_call *c, attention_memory memory, a
     float *s = memory_take(&memory, TILE, TILE), *dp = memory_take(&memory, TILE, TILE), *out = memory_take(&memory, TILE, c->width);
     uint32_t *ds = memory_take(&memory, TILE, TILE);
     float lse[TILE], delta[TILE];
-    int from[TILE], to[TILE];
+    attention_reach reach;
     const int64_t first = c->shape->first[queries.begin], end = queries.begin + queries.count;
     operand_load(c, &q, c->q, queries.begin, queries.count, head);
     operand_load(c, &d_o, c->d_o, queries.begin, queries.count, head);
@@ -189,11 +199,11 @@ static void backward_queries(const attention_call *c, attention_memory memory, a
         const int keys = end - key < TILE ? (int)(end - key) : TILE;
         operand_load(c, &k, c->k, key, keys, head / c->group);
         operand_load(c, &v, c->v, key, keys, head / c->group);
-        seen_keys(c, queries, key, keys, from, to);
-        product_of_heads(c, s, &q, queries.count, &k, keys);
-        product_of_heads(c, dp, &d_o, queries.count, &v, keys);
-        c->kit->gradient_rows(ds, s, dp, lse, delta, from, to, queries.count, padded(keys), c->shape->scale);
-        product_of_weights(c, out, ds, queries.count, &k, keys, key > first);
+        reach_of_queries(c, &reach, queries, key, keys);
+        product_of_heads(c, s, &q, &k, &reach);
+        product_of_heads(c, dp, &d_o, &v, &reach);
+        c->kit->gradient_rows(ds, s, dp, lse, delta, reach.from, reach.to, queries.count, padded(keys), c->shape->scale);
+        product_of_weights(c, out, ds, &k, &reach, key > first);
     }
     c->kit->unpack(c->dq, queries.begin, queries.count, (int64_t)head * c->size, c->size, out, c->width, NULL, c->shape->scale);
 }
@@ -217,7 +227,7 @@ static void backward_keys(const attention_call *c, attention_memory memory, atte
     float *dk = memory_take(&memory, TILE, c->width), *dv = memory_take(&memory, TILE, c->width);
     uint32_t *p = memory_take(&memory, TILE, TILE), *ds = memory_take(&memory, TILE, TILE);
     float lse[TILE], delta[TILE];
-    int from[TILE], to[TILE];
+    attention_reach reach;
     int64_t ends[TILE];
     const int64_t end = query_ends(c, keys, ends), anchor = c->shape->first[keys.begin];
     bool add = false;
@@ -230,16 +240,14 @@ static void backward_keys(const attention_call *c, attention_memory memory, atte
             operand_load(c, &d_o, c->d_o, query, queries, head);
             load_column(lse, c->lse, query, queries, head);
             load_column(delta, c->delta, query, queries, head);
-            for (int r = 0; r < keys.count; r++) {
-                int64_t low = keys.begin + r - query, high = ends[r] - query;
-                from[r] = low < 0 ? 0 : low > queries ? queries : (int)low;
-                to[r] = high < 0 ? 0 : high > queries ? queries : (int)high;
-            }
-            product_of_heads(c, s, &k, keys.count, &q, queries);
-            product_of_heads(c, dp, &v, keys.count, &d_o, queries);
-            c->kit->gradient_columns(p, ds, s, dp, lse, delta, from, to, keys.count, padded(queries), c->shape->scale);
-            product_of_weights(c, dv, p, keys.count, &d_o, queries, add);
-            product_of_weights(c, dk, ds, keys.count, &q, queries, add);
+            reach.rows = keys.count;
+            reach.cols = queries;
+            for (int r = 0; r < keys.count; r++) reach_set(&reach, r, keys.begin + r - query, ends[r] - query);
+            product_of_heads(c, s, &k, &q, &reach);
+            product_of_heads(c, dp, &v, &d_o, &reach);
+            c->kit->gradient_columns(p, ds, s, dp, lse, delta, reach.from, reach.to, keys.count, padded(queries), c->shape->scale);
+            product_of_weights(c, dv, p, &d_o, &reach, add);
+            product_of_weights(c, dk, ds, &q, &reach, add);
         }
     c->kit->unpack(c->dk, keys.begin, keys.count, (int64_t)key_head * c->size, c->size, dk, c->width, NULL, c->shape->scale);
     c->kit->unpack(c->dv, keys.begin, keys.count, (int64_t)key_head * c->size, c->size, dv, c->width, NULL, 1.0f);

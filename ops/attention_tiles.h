@@ -23,11 +23,16 @@ typedef struct attention_kit {
     void (*transpose)(uint32_t *out, const uint32_t *packed, int stride, int rows);
     /* out [rows / 2 rounded up, width]: operand B = x of a product that sums over the rows of x. Not needed without pairs. */
     void (*interleave)(uint32_t *out, const uint32_t *packed, int stride, int rows, int width);
-    /* c = (add ? c : 0) + a b; width is a multiple of ATTENTION_PAD. Each element is one chain over depth: its bits do not depend on rows or width. */
-    void (*multiply)(float *c, int c_stride, const uint32_t *a, int a_stride, const uint32_t *b, int b_stride, int rows, int depth, int width, bool add);
+    /* Row r of a tile of scores or weights means something in columns from[r] .. to[r] - 1 only; what is outside is neither computed nor used.
+     * Each element is one chain over depth: its bits do not depend on the other rows, nor on where in the tile its columns stand.
+     * Scores: c [rows, ATTENTION_TILE] = a b with b [depth, ATTENTION_TILE]; columns outside may keep what they were. */
+    void (*multiply_scores)(float *c, const uint32_t *a, int a_stride, const uint32_t *b, int rows, int depth, const int *from, const int *to);
+    /* Sums with weights: c [rows, width] = (add ? c : 0) + a b, a [rows, ATTENTION_TILE], b [.., b_stride]; width is a multiple of ATTENTION_PAD. */
+    void (*multiply_weights)(float *c, int width, const uint32_t *a, const uint32_t *b, int b_stride, int rows, const int *from, const int *to, bool add);
 
     /* One step of the running softmax on s [rows, ATTENTION_TILE], row r over its columns from[r] .. to[r] - 1: largest and sum are carried on,
-     * p (operand A, stride ATTENTION_TILE words) = exp(scale s - largest), 0 outside; factor[r] = what earlier sums of the row shrink by. */
+     * p (operand A, stride ATTENTION_TILE words) = exp(scale s - largest), 0 outside; factor[r] = what earlier sums of the row shrink by.
+     * largest, sum and factor have room for ATTENTION_TILE rows. */
     void (*softmax)(uint32_t *p, float *largest, float *sum, float *factor, const float *s, const int *from, const int *to, int rows, int width, float scale);
     /* x [rows, width] times factor[r]. */
     void (*shrink)(float *x, int stride, const float *factor, int rows, int width);

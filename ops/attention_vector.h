@@ -152,20 +152,57 @@ typedef void (*attention_block_function)(const attention_block *x);
             attention_block_##kind##_4_##vectors, attention_block_##kind##_5_##vectors, attention_block_##kind##_6_##vectors                                   \
     }
 
-/* blocks[vectors - 1][rows - 1]; widths are multiples of ATTENTION_PAD, so avx2 has two vectors always. */
-ATTENTION_INLINE void attention_multiply(const attention_block_function blocks[][ATTENTION_BLOCK_ROWS], attention_block x, int rows, int width)
+/* [vectors - 1][rows - 1] */
+typedef const attention_block_function (*attention_blocks)[ATTENTION_BLOCK_ROWS];
+
+/* `rows` rows of C, `width` columns. */
+ATTENTION_INLINE void attention_multiply_rows(attention_blocks blocks, attention_block x, int rows, int width)
 {
-    const int block_width = ATTENTION_BLOCK_VECTORS * VEC;
-    const attention_block whole = x;
-    for (int col = 0; col < width; col += block_width) {
-        const int vectors = (width - col < block_width ? width - col : block_width) / VEC;
-        x.b = whole.b + col;
-        for (int r = 0; r < rows; r += ATTENTION_BLOCK_ROWS) {
-            const int count = rows - r < ATTENTION_BLOCK_ROWS ? rows - r : ATTENTION_BLOCK_ROWS;
-            x.c = whole.c + (size_t)r * (size_t)whole.c_stride + col;
-            x.a = whole.a + (size_t)r * (size_t)whole.a_stride;
-            blocks[vectors - 1][count - 1](&x);
-        }
+    for (; width > 0; width -= ATTENTION_BLOCK_VECTORS * VEC, x.b += ATTENTION_BLOCK_VECTORS * VEC, x.c += ATTENTION_BLOCK_VECTORS * VEC) {
+        const int vectors = width >= ATTENTION_BLOCK_VECTORS * VEC ? ATTENTION_BLOCK_VECTORS : width / VEC;
+        blocks[vectors - 1][rows - 1](&x);
+    }
+}
+
+/* The columns that any of the rows reaches. */
+static inline void attention_reached(const int *from, const int *to, int rows, int *low, int *high)
+{
+    *low = ATTENTION_TILE;
+    *high = 0;
+    for (int r = 0; r < rows; r++) {
+        if (from[r] >= to[r]) continue;
+        if (from[r] < *low) *low = from[r];
+        if (to[r] > *high) *high = to[r];
+    }
+    if (*low > *high) *low = *high;
+}
+
+ATTENTION_INLINE void attention_multiply_scores(attention_blocks blocks, float *c, const uint32_t *a, int a_stride, const uint32_t *b, int rows, int depth,
+                                                const int *from, const int *to)
+{
+    for (int r = 0; r < rows; r += ATTENTION_BLOCK_ROWS) {
+        const int count = rows - r < ATTENTION_BLOCK_ROWS ? rows - r : ATTENTION_BLOCK_ROWS;
+        int low, high;
+        attention_reached(from + r, to + r, count, &low, &high);
+        low = low / VEC * VEC;
+        high = (high + VEC - 1) / VEC * VEC;
+        const attention_block x = {c + r * ATTENTION_TILE + low, a + r * a_stride, b + low, ATTENTION_TILE, a_stride, ATTENTION_TILE, depth, false};
+        attention_multiply_rows(blocks, x, count, high - low);
+    }
+}
+
+/* per: columns of weights in a word. */
+ATTENTION_INLINE void attention_multiply_weights(attention_blocks blocks, float *c, int width, const uint32_t *a, const uint32_t *b, int b_stride, int rows,
+                                                 const int *from, const int *to, bool add, const int per)
+{
+    for (int r = 0; r < rows; r += ATTENTION_BLOCK_ROWS) {
+        const int count = rows - r < ATTENTION_BLOCK_ROWS ? rows - r : ATTENTION_BLOCK_ROWS;
+        int low, high;
+        attention_reached(from + r, to + r, count, &low, &high);
+        low /= per;
+        high = (high + per - 1) / per;
+        const attention_block x = {c + r * width, a + r * ATTENTION_TILE + low, b + low * b_stride, width, ATTENTION_TILE, b_stride, high - low, add};
+        attention_multiply_rows(blocks, x, count, width);
     }
 }
 
@@ -184,35 +221,49 @@ ATTENTION_INLINE void attention_put_weights(uint32_t *row, int at, vec x, const 
     vec_store(row + at, x);
 }
 
+/* VEC scores from column `at`, -Inf where the row does not reach. */
 ATTENTION_INLINE vec attention_scores(const float *s, int at, vec scale, int from, int to)
 {
     vec x = vec_mul(vec_load(s + at), scale);
     return from <= at && to >= at + VEC ? x : vec_between(x, vec_set(-INFINITY), from - at, to - at);
 }
 
+static inline float attention_row_largest(const float *s, int width, float scale, int from, int to, float largest)
+{
+    vec most = vec_set(largest);
+    for (int j = 0; j < width; j += VEC) most = vec_max(most, attention_scores(s, j, vec_set(scale), from, to));
+    return vec_largest(most);
+}
+
+/* In three sweeps over the rows, without calls, so that the rows' reductions overlap. */
 ATTENTION_INLINE void attention_softmax(uint32_t *p, float *largest, float *sum, float *factor, const float *s, const int *from, const int *to, int rows,
                                         int width, float scale, const bool pairs)
 {
-    const vec scales = vec_set(scale);
-    for (int r = 0; r < rows; r++, s += ATTENTION_TILE, p += ATTENTION_TILE) {
-        if (from[r] >= to[r]) {
-            for (int j = 0; j < width; j += VEC) attention_put_weights(p, j, vec_set(0.0f), pairs);
-            factor[r] = 1.0f;
-            continue;
-        }
-        vec most = vec_set(largest[r]), total = vec_set(0.0f);
-        for (int j = 0; j < width; j += VEC) most = vec_max(most, attention_scores(s, j, scales, from[r], to[r]));
-        const float now = vec_largest(most);
-        const vec nows = vec_set(now);
+    float most[ATTENTION_TILE] = {0}, total[ATTENTION_TILE] = {0};
+    for (int r = 0; r < rows; r++)
+        most[r] = from[r] < to[r] ? attention_row_largest(s + r * ATTENTION_TILE, width, scale, from[r], to[r], largest[r]) : largest[r];
+    for (int r = 0; r < rows; r++) {
+        const vec shift = vec_set(most[r]);
+        vec all = vec_set(0.0f);
         for (int j = 0; j < width; j += VEC) {
-            vec e = vec_exp(vec_sub(attention_scores(s, j, scales, from[r], to[r]), nows));
-            total = vec_add(total, e);
-            attention_put_weights(p, j, e, pairs);
+            vec e = from[r] < to[r] ? vec_exp(vec_sub(attention_scores(s + r * ATTENTION_TILE, j, vec_set(scale), from[r], to[r]), shift)) : vec_set(0.0f);
+            all = vec_add(all, e);
+            attention_put_weights(p + r * ATTENTION_TILE, j, e, pairs);
         }
-        factor[r] = expf(largest[r] - now);
-        sum[r] = sum[r] * factor[r] + vec_sum(total);
-        largest[r] = now;
+        total[r] = vec_sum(all);
     }
+    for (int r = 0; r < ATTENTION_TILE; r += VEC) {
+        vec f = vec_exp(vec_sub(vec_load(largest + r), vec_load(most + r)));
+        vec_store(factor + r, f);
+        vec_store(sum + r, vec_fma(vec_load(sum + r), f, vec_load(total + r)));
+        vec_store(largest + r, vec_load(most + r));
+    }
+    /* A row that has seen no key yet: -Inf less -Inf is NaN. */
+    for (int r = 0; r < rows; r++)
+        if (from[r] >= to[r] && factor[r] != 1.0f) {
+            factor[r] = 1.0f;
+            sum[r] = 0.0f;
+        }
 }
 
 static void attention_shrink(float *x, int stride, const float *factor, int rows, int width)
@@ -278,11 +329,15 @@ static void attention_unpack(tensor y, int64_t row, int rows, int64_t col, int c
 /* ---- a kit: the functions above with `pairs` fixed, and a table of blocks ---- */
 
 #define ATTENTION_KIT(kind, with_pairs)                                                                                                                        \
-    static void attention_multiply_##kind(float *c, int c_stride, const uint32_t *a, int a_stride, const uint32_t *b, int b_stride, int rows, int depth,       \
-                                          int width, bool add)                                                                                                 \
+    static void attention_multiply_scores_##kind(float *c, const uint32_t *a, int a_stride, const uint32_t *b, int rows, int depth, const int *from,           \
+                                                 const int *to)                                                                                                \
     {                                                                                                                                                          \
-        const attention_block x = {c, a, b, c_stride, a_stride, b_stride, depth, add};                                                                         \
-        attention_multiply(attention_blocks_##kind, x, rows, width);                                                                                           \
+        attention_multiply_scores(attention_blocks_##kind, c, a, a_stride, b, rows, depth, from, to);                                                          \
+    }                                                                                                                                                          \
+    static void attention_multiply_weights_##kind(float *c, int width, const uint32_t *a, const uint32_t *b, int b_stride, int rows, const int *from,          \
+                                                  const int *to, bool add)                                                                                     \
+    {                                                                                                                                                          \
+        attention_multiply_weights(attention_blocks_##kind, c, width, a, b, b_stride, rows, from, to, add, (with_pairs) ? 2 : 1);                              \
     }                                                                                                                                                          \
     static void attention_softmax_##kind(uint32_t *p, float *largest, float *sum, float *factor, const float *s, const int *from, const int *to, int rows,     \
                                          int width, float scale)                                                                                               \
