@@ -66,8 +66,12 @@ void jinja_put_text(jinja_writer *w, const jinja_text *t, size_t from, size_t to
     for (size_t i = low; i < t->run_count && begin <= to; begin = t->runs[i++].end) {
         size_t end = t->runs[i].end < to ? t->runs[i].end : to;
         size_t start = begin > from ? begin : from;
-        /* A marked run that is touched but gives nothing stays as an empty one: "here a message's text would be". */
-        jinja_put(w, t->data + (start < end ? start : end), start < end ? end - start : 0, t->runs[i].mark);
+        /* An empty run stays, and so does what an empty part of a run leaves: "here a message's text would be". */
+        if (start < end) {
+            jinja_put(w, t->data + start, end - start, t->runs[i].mark);
+        } else if (from == to || t->runs[i].end == begin) {
+            jinja_put(w, "", 0, t->runs[i].mark);
+        }
     }
 }
 
@@ -233,13 +237,14 @@ const jinja_text *jinja_replace(jinja_machine *m, const jinja_text *t, const jin
         } else {
             const char *found = jinja_search(t, at, from);
             if (!found) break;
-            jinja_put_text(&w, t, at, (size_t)(found - t->data));
-            jinja_put_text(&w, to, 0, to->bytes);
+            if (found > t->data + at) jinja_put_text(&w, t, at, (size_t)(found - t->data));
+            if (to->bytes || to->run_count) jinja_put_text(&w, to, 0, to->bytes);
             at = (size_t)(found - t->data) + from->bytes;
         }
         limit -= limit > 0;
     }
-    jinja_put_text(&w, t, at, t->bytes);
+    if (at < t->bytes) jinja_put_text(&w, t, at, t->bytes);
+    if (w.bytes == 0) put_vanished(&w, t, 0, t->bytes);
     return jinja_written(&w);
 }
 
