@@ -183,14 +183,12 @@ static void draw_title(const plot *p)
     }
 }
 
-/* Said over the lines, so that it can be read; in the title's line where no legend is. */
+/* Said over the lines, so that it can be read. */
 static void draw_note(const plot *p)
 {
-    bool legend = false;
-    for (int l = 0; l < p->about->line_count; l++) legend = legend || p->about->lines[l].label;
     if (p->highest > p->y_high)
         file_writer_print(p->out, "<text class=\"tick over\" x=\"%d\" y=\"%d\" text-anchor=\"end\">up to %.3g at step %.0f</text>\n", p->about->width - RIGHT,
-                          legend ? TOP + 14 : 16, p->highest, p->highest_at);
+                          TOP + 14, p->highest, p->highest_at);
 }
 
 /* ---- lines ---- */

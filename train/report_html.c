@@ -95,6 +95,7 @@ static const char *bytes_text(char out[SHORT], double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     int unit = 0;
+    if (!isfinite(bytes)) return memcpy(out, "-", 2);
     for (; fabs(bytes) >= 1023.95 && unit < 4; unit++) bytes /= 1024;
     snprintf(out, SHORT, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return out;
@@ -168,15 +169,15 @@ static void write_head(file_writer *w, const json_t *report)
     put(w, "</style></head>\n<body><main>\n<header><h1>");
     html_escape(w, path + from, length - from);
     put(w, "</h1><p class=\"soft\">");
-    const char *quant = text_or(config, "quant", "");
-    file_writer_print(w, "LoRA rank %.0f", number(config, "r"));
+    put(w, "LoRA");
+    if (isfinite(number(config, "r"))) file_writer_print(w, " rank %.0f", number(config, "r"));
     put(w, " on ");
     escape(w, text_or(base, "architecture", "a model"));
     if (isfinite(number(base, "parameters"))) file_writer_print(w, ", %s parameters", count_text(count, number(base, "parameters")));
-    put(w, !strcmp(quant, "nf4") ? " in NF4" : "");
+    put(w, strcmp(text_or(config, "quant", ""), "nf4") ? "" : " in NF4");
     put(w, " &middot; ");
     escape(w, text_or(device, "name", "device not known"));
-    file_writer_print(w, ", %.0f threads, ", number(device, "threads"));
+    if (isfinite(number(device, "threads"))) file_writer_print(w, ", %.0f threads, ", number(device, "threads"));
     escape(w, text_or(device, "level", ""));
     put(w, "</p></header>\n");
 }
@@ -218,12 +219,12 @@ static void write_tiles(file_writer *w, const json_t *report, size_t steps)
     char a[SHORT], b[SHORT], label[3 * SHORT];
     put(w, "<div class=\"tiles\">\n");
     write_loss_tiles(w, report, steps);
-    if (isfinite(number(speed, "tokens_per_second"))) {
+    if (isfinite(number(speed, "tokens_per_second")) && isfinite(number(speed, "seconds"))) {
         snprintf(label, sizeof label, "tokens/s; %s tokens in %s", count_text(a, number(speed, "tokens")), time_text(b, number(speed, "seconds")));
         write_tile(w, "", count_text(a, number(speed, "tokens_per_second")), label);
     }
     double planned = number(memory, "planned_peak_bytes"), used = number(memory, "used_peak_bytes");
-    if (isfinite(used)) {
+    if (isfinite(used) && isfinite(planned)) {
         if (planned == used)
             snprintf(label, sizeof label, "memory used, as planned to the byte");
         else
@@ -460,7 +461,7 @@ static void write_memory(file_writer *w, const json_t *report)
     if (json_array_size(rows) == 0) return;
     put(w, "<section><h2>Memory</h2>\n");
     write_bars(w, rows);
-    if (isfinite(number(memory, "process_peak_bytes")))
+    if (isfinite(number(memory, "process_peak_bytes")) && isfinite(number(memory, "unaccounted_bytes")) && isfinite(number(memory, "used_peak_bytes")))
         file_writer_print(
             w,
             "<p class=\"soft\">Bars add up every buffer; temporary ones share space, so the peak is %s. The process took %s at most: %s more, for the program, "
