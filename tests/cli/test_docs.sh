@@ -15,6 +15,6 @@ completes() { # completes WHAT WANTED WORD...: the last word is the one being co
 }
 completes "a command" "plan" qlft pl
 completes "an option" "--schedule" qlft train --sched
-completes "an option without a command" "--epochs" qlft --ep
+completes "an option without a command" "--epochs" qlft --epo
 completes "a choice" "nf4 none" qlft plan --quant ""
 completes "a choice behind =" "none" qlft plan --quant = no
