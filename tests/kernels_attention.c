@@ -226,6 +226,41 @@ static void one_backward(kernel_run *k, const attention_case *c, dtype type, boo
     free(first);
 }
 
+/* Gradients of a sample: the same bits alone and behind others. */
+static void same_gradients_anywhere(kernel_run *k, dtype type)
+{
+    enum {
+        SECOND = 30,
+        BEFORE = 90,
+        SAMPLE = 100,
+        HEADS = 4,
+        KEY_HEADS = 2,
+        SIZE = 32,
+        ROWS = BEFORE + SAMPLE,
+        WIDE = HEADS * SIZE,
+        NARROW = KEY_HEADS * SIZE
+    };
+    int32_t first[ROWS] = {0}, alone[SAMPLE] = {0};
+    for (int i = SECOND; i < ROWS; i++) first[i] = i < BEFORE ? SECOND : BEFORE;
+    guarded q = guarded_random(k, ROWS, WIDE, WIDE, type, -2, 2), key = guarded_random(k, ROWS, NARROW, NARROW, type, -2, 2);
+    guarded v = guarded_random(k, ROWS, NARROW, NARROW, type, -1, 1), d_o = guarded_random(k, ROWS, WIDE, WIDE, type, -1, 1);
+    guarded o = guarded_new(ROWS, WIDE, WIDE, type), lse = guarded_new(ROWS, HEADS, HEADS, DTYPE_F32);
+    guarded packed[4] = {guarded_new(ROWS, WIDE, WIDE, type), guarded_new(ROWS, NARROW, NARROW, type), guarded_new(ROWS, NARROW, NARROW, type),
+                         guarded_new(ROWS, HEADS, HEADS, DTYPE_F32)};
+    guarded own[4] = {guarded_new(SAMPLE, WIDE, WIDE, type), guarded_new(SAMPLE, NARROW, NARROW, type), guarded_new(SAMPLE, NARROW, NARROW, type),
+                      guarded_new(SAMPLE, HEADS, HEADS, DTYPE_F32)};
+    attention_inputs in = {q.t, key.t, v.t, d_o.t, o.t, lse.t, {HEADS, KEY_HEADS, SIZE, 0.2f, first}};
+    k->table->attention_forward(k->devices[0], o.t, lse.t, q.t, key.t, v.t, &in.shape);
+    call_backward(k->table, k->devices[0], &in, packed);
+    tensor *part[] = {&in.q, &in.k, &in.v, &in.d_o, &in.o, &in.lse};
+    for (int i = 0; i < 6; i++) *part[i] = tensor_rows(*part[i], BEFORE, SAMPLE);
+    in.shape.first = alone;
+    call_backward(k->table, k->devices[0], &in, own);
+    for (int i = 0; i < 4; i++) kernel_expect_same_bits(k, "gradients of a sample alone and packed", tensor_rows(packed[i].t, BEFORE, SAMPLE), own[i].t);
+    guarded *all[] = {&q, &key, &v, &d_o, &o, &lse, &packed[0], &packed[1], &packed[2], &packed[3], &own[0], &own[1], &own[2], &own[3]};
+    for (int i = 0; i < 14; i++) guarded_free(all[i]);
+}
+
 void check_attention_backward(kernel_run *k)
 {
     static const attention_case small[] = {{7, 7, 4, 2, 4, 3, 0}, {6, 6, 2, 1, 6, 0, 2}};
@@ -235,4 +270,6 @@ void check_attention_backward(kernel_run *k)
         one_backward(k, &cases[c], DTYPE_F32, false);
         one_backward(k, &cases[c], DTYPE_BF16, false);
     }
+    same_gradients_anywhere(k, DTYPE_F32);
+    same_gradients_anywhere(k, DTYPE_BF16);
 }
