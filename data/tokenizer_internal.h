@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 enum {
-    TOKENIZER_ID_LIMIT = 1 << 24,     /* ids at or above are refused: no vocabulary is near, and arrays are as long as the largest id */
+    TOKENIZER_ID_LIMIT = 1 << 22,     /* ids at or above are refused: no vocabulary is near, and arrays are as long as the largest id */
     TOKENIZER_FILE_LIMIT = 512 << 20, /* bytes of tokenizer.json */
     TOKENIZER_CONFIG_LIMIT = 64 << 20 /* bytes of the files beside it */
 };

@@ -1,12 +1,19 @@
-/* Patterns of tokenizers: written for Oniguruma (or Rust's regex), matched by PCRE2. Where the two read the same text differently, the pattern is
- * translated; where there is no such form, it is refused:
- *   \s \S   White_Space; PCRE2 adds U+180E
- *   \w \W   letters, marks, decimal digits, letter numbers, connectors, circled letters and the digits of Latin-1 (measured); PCRE2 10.42 has letters,
- *           numbers and "_"
- *   \h \H   hexadecimal digits; PCRE2 has horizontal white space
- *   \p{Han} a script; PCRE2 10.40 and later mean script extensions by it, so it becomes \p{sc:Han}
- *   [a&&b] and [a[b]]  set operations, [[:alpha:]] and the like: refused */
+/* Patterns of tokenizers: written for Oniguruma, matched by PCRE2. Where the two read the same text differently (measured with the package tokenizers), the
+ * pattern is translated; where there is no such form, it is refused:
+ *   ^ $       at every line, "." all but a line feed; (?m) lets "." match that too, which is (?s) in PCRE2
+ *   \s \S     White_Space; PCRE2 adds U+180E
+ *   \w \W     letters, marks, decimal digits, letter numbers, connectors, circled letters and the digits of Latin-1; PCRE2 10.42 has letters, numbers, "_"
+ *   \b \B     by that \w
+ *   \h \H     hexadecimal digits; PCRE2 has horizontal white space
+ *   \v        the vertical tab; PCRE2 has all vertical white space
+ *   \u00e9    a code point
+ *   x{,3}     x{0,3}; PCRE2 10.42 has the characters themselves
+ *   x{1,3}+   one or more of x{1,3}; PCRE2 has the possessive form: refused
+ *   \p{Han}   a script; PCRE2 10.40 and later mean script extensions by it, so it becomes \p{sc:Han}
+ *   [a&&b], [a[b]], [[:alpha:]]   set operations and POSIX classes: refused
+ * (?i:ss) matches U+00DF in Oniguruma only; and characters newer than the Unicode of PCRE2 have no category here. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +41,8 @@ static qlft_status put(writer *w, const char *text, size_t bytes)
     return QLFT_OK;
 }
 
+#define WORD_MEMBERS                                                                                                                                           \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 /* Escapes of one letter; `members` go between brackets. An upper-case letter is the complement. */
 typedef struct escape_class {
     char letter;
@@ -41,8 +50,7 @@ typedef struct escape_class {
 } escape_class;
 static const escape_class escape_classes[] = {
     {'s', "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"},
-    {'w',
-     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"},
+    {'w', WORD_MEMBERS},
     {'h', "0-9a-fA-F"},
 };
 /* The complements inside a class, where "[^...]" cannot stand; \S: all between the members of \s. */
@@ -52,6 +60,15 @@ static const escape_class escape_complements[] = {
     {'H', "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}"},
 };
 
+#define WORD "[" WORD_MEMBERS "]"
+/* Escapes that stand for something else outside a class, and those that have no form here. */
+static const escape_class escape_others[] = {
+    {'b', "(?:(?<=" WORD ")(?!" WORD ")|(?<!" WORD ")(?=" WORD "))"},
+    {'B', "(?:(?<=" WORD ")(?=" WORD ")|(?<!" WORD ")(?!" WORD "))"},
+    {'v', "\\x{b}"},
+};
+static const char escapes_refused[] = "QEKyYOk";
+
 static const char *find_class(const escape_class *classes, size_t count, char letter)
 {
     for (size_t i = 0; i < count; i++)
@@ -59,10 +76,11 @@ static const char *find_class(const escape_class *classes, size_t count, char le
     return NULL;
 }
 
-/* \p{Name} of three letters or more that is no property of PCRE2 that means the same: a script. */
+/* \p{Name} of three letters or more that is no property of PCRE2 that means the same: a category by its long name, or a script. */
 static qlft_status put_property(writer *w, const char *text, size_t bytes, size_t *at)
 {
-    static const char *const same[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Uppercase", "White_Space", "Xan", "Xps", "Xsp", "Xwd"};
+    static const char *const same[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Uppercase", "White_Space"};
+    static const char *const categories[] = {"Letter", "Mark", "Number", "Punctuation", "Symbol"};
     size_t start = *at + 2;
     const char *end = start < bytes && text[start] == '{' ? memchr(text + start, '}', bytes - start) : NULL;
     if (!end) {
@@ -71,37 +89,105 @@ static qlft_status put_property(writer *w, const char *text, size_t bytes, size_
     }
     size_t name = start + 1;
     if (text[name] == '^') name++;
-    size_t length = (size_t)(end - text) - name;
+    size_t length = (size_t)(end - text) - name, written = length;
     bool script = length > 2 && !memchr(text + name, ':', length) && !memchr(text + name, '=', length) && !memchr(text + name, '&', length);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (length == strlen(same[i]) && memcmp(text + name, same[i], length) == 0) script = false;
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        if (length == strlen(categories[i]) && memcmp(text + name, categories[i], length) == 0) written = 1;
     QLFT_TRY(put(w, text + *at, name - *at));
-    if (script) QLFT_TRY(put(w, "sc:", 3));
-    QLFT_TRY(put(w, text + name, length + 1));
+    if (script && written == length) QLFT_TRY(put(w, "sc:", 3));
+    QLFT_TRY(put(w, text + name, written));
     *at = name + length + 1;
-    return QLFT_OK;
+    return put(w, "}", 1);
+}
+
+/* \uHHHH, which is \x{HHHH} here. */
+static bool is_code_point(const char *text, size_t bytes, size_t at)
+{
+    if (bytes - at < 6) return false;
+    for (size_t i = at + 2; i < at + 6; i++)
+        if (!isxdigit((unsigned char)text[i])) return false;
+    return true;
+}
+
+static qlft_status put_code_point(writer *w, const char *text, size_t *at)
+{
+    QLFT_TRY(put(w, "\\x{", 3));
+    QLFT_TRY(put(w, text + *at + 2, 4));
+    *at += 6;
+    return put(w, "}", 1);
+}
+
+/* \s, \w, \h and their complements. */
+static qlft_status put_class(writer *w, char letter, const char *members, bool in_class, const char *what)
+{
+    bool complement = letter >= 'A' && letter <= 'Z';
+    if (in_class && complement) {
+        members = find_class(escape_complements, sizeof escape_complements / sizeof *escape_complements, letter);
+        if (!members) return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c inside a class, which is not supported", what, letter);
+    }
+    if (in_class) return put(w, members, strlen(members));
+    QLFT_TRY(put(w, complement ? "[^" : "[", complement ? 2 : 1));
+    QLFT_TRY(put(w, members, strlen(members)));
+    return put(w, "]", 1);
 }
 
 static qlft_status put_escape(writer *w, const char *text, size_t bytes, size_t *at, bool in_class, const char *what)
 {
     char letter = *at + 1 < bytes ? text[*at + 1] : '\0';
     if (letter == 'p' || letter == 'P') return put_property(w, text, bytes, at);
-    char lower = letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
-    const char *members = find_class(escape_classes, sizeof escape_classes / sizeof *escape_classes, lower);
-    if (!members) {
-        size_t length = letter ? 2 : 1;
-        *at += length;
-        return put(w, text + *at - length, length);
+    if (letter == 'u' && is_code_point(text, bytes, *at)) return put_code_point(w, text, at);
+    if (letter && strchr(escapes_refused, letter))
+        return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c, which is not supported", what, letter);
+    size_t length = letter ? 2 : 1;
+    const char *source = text + *at;
+    *at += length;
+    const char *members = find_class(escape_classes, sizeof escape_classes / sizeof *escape_classes, (char)tolower((unsigned char)letter));
+    if (members) return put_class(w, letter, members, in_class, what);
+    const char *other = find_class(escape_others, sizeof escape_others / sizeof *escape_others, letter);
+    if (other && (!in_class || letter == 'v')) return put(w, other, strlen(other));
+    return put(w, source, length);
+}
+
+/* The options of (?im-x: or (?im-x), where m becomes s; of any other group only "(" is put. */
+static qlft_status put_group(writer *w, const char *text, size_t bytes, size_t *at, const char *what)
+{
+    size_t end = *at + 2;
+    while (end < bytes && (isalpha((unsigned char)text[end]) || text[end] == '-')) end++;
+    bool options = *at + 1 < bytes && text[*at + 1] == '?' && end > *at + 2 && end < bytes && (text[end] == ':' || text[end] == ')');
+    if (!options) {
+        *at += 1;
+        return put(w, "(", 1);
     }
-    if (in_class && letter != lower) {
-        members = find_class(escape_complements, sizeof escape_complements / sizeof *escape_complements, letter);
-        if (!members) return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c inside a class, which is not supported", what, letter);
+    for (; *at < end; ++*at) {
+        char c = text[*at];
+        if (c == 's') return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses the option s, which Oniguruma does not have", what);
+        QLFT_TRY(put(w, c == 'm' ? "s" : &c, 1));
     }
-    *at += 2;
-    if (in_class) return put(w, members, strlen(members));
-    QLFT_TRY(put(w, letter == lower ? "[" : "[^", letter == lower ? 1 : 2));
-    QLFT_TRY(put(w, members, strlen(members)));
-    return put(w, "]", 1);
+    return QLFT_OK;
+}
+
+/* {n}, {n,m} or {,m}; anything else in braces is text. */
+static qlft_status put_brace(writer *w, const char *text, size_t bytes, size_t *at, const char *what)
+{
+    size_t end = *at + 1, commas = 0, digits = 0;
+    for (; end < bytes && (text[end] == ',' || isdigit((unsigned char)text[end])); end++) {
+        commas += text[end] == ',';
+        digits += text[end] != ',';
+    }
+    bool quantifier = end < bytes && text[end] == '}' && commas <= 1 && digits > 0;
+    if (!quantifier) {
+        *at += 1;
+        return put(w, "{", 1);
+    }
+    if (end + 1 < bytes && text[end + 1] == '+')
+        return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression repeats a repetition (%.*s+), which is not supported", what, (int)(end + 1 - *at),
+                           text + *at);
+    QLFT_TRY(put(w, text[*at + 1] == ',' ? "{0" : "{", text[*at + 1] == ',' ? 2 : 1));
+    QLFT_TRY(put(w, text + *at + 1, end - *at));
+    *at = end + 1;
+    return QLFT_OK;
 }
 
 static qlft_status translate(writer *w, const char *text, size_t bytes, const char *what)
@@ -112,6 +198,10 @@ static qlft_status translate(writer *w, const char *text, size_t bytes, const ch
         char c = text[at];
         if (c == '\\') {
             QLFT_TRY(put_escape(w, text, bytes, &at, in_class, what));
+            continue;
+        }
+        if (!in_class && (c == '(' || c == '{')) {
+            QLFT_TRY((c == '(' ? put_group : put_brace)(w, text, bytes, &at, what));
             continue;
         }
         if (!in_class && c == '[') {
@@ -132,6 +222,25 @@ static qlft_status translate(writer *w, const char *text, size_t bytes, const ch
     return QLFT_OK;
 }
 
+static qlft_status compile_translated(pattern *out, const writer *w, const char *what)
+{
+    int code = 0;
+    PCRE2_SIZE at = 0;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context) return status_fail(QLFT_ENOMEM, "out of memory for a pattern");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    out->compiled = pcre2_compile((PCRE2_SPTR)w->text, w->bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
+    pcre2_compile_context_free(context);
+    if (!out->compiled) {
+        PCRE2_UCHAR message[200];
+        pcre2_get_error_message(code, message, sizeof message);
+        return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression \"%.200s\" cannot be used: %s", what, out->text, (char *)message);
+    }
+    /* Without a JIT (forbidden, or none for this processor) the interpreter gives the same matches. */
+    pcre2_jit_compile(out->compiled, PCRE2_JIT_COMPLETE);
+    return QLFT_OK;
+}
+
 qlft_status pattern_compile(pattern *out, const char *text, size_t bytes, bool literal, const char *what)
 {
     memset(out, 0, sizeof *out);
@@ -144,19 +253,7 @@ qlft_status pattern_compile(pattern *out, const char *text, size_t bytes, bool l
     if (literal) return QLFT_OK;
     writer w = {0};
     qlft_status status = translate(&w, text, bytes, what);
-    if (status == QLFT_OK) {
-        int code = 0;
-        PCRE2_SIZE at = 0;
-        out->compiled = pcre2_compile((PCRE2_SPTR)w.text, w.bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
-        if (!out->compiled) {
-            PCRE2_UCHAR message[200];
-            pcre2_get_error_message(code, message, sizeof message);
-            status = status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression \"%.200s\" cannot be used: %s", what, out->text, (char *)message);
-        } else {
-            /* Without a JIT (forbidden, or none for this processor) the interpreter gives the same matches. */
-            pcre2_jit_compile(out->compiled, PCRE2_JIT_COMPLETE);
-        }
-    }
+    if (status == QLFT_OK) status = compile_translated(out, &w, what);
     free(w.text);
     if (status != QLFT_OK) pattern_free(out);
     return status;

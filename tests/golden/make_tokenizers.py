@@ -5,7 +5,7 @@
 
 The file: `bases` (whole tokenizer.json objects, trained here on the text below), `texts`, and `variants`: `base`, `patch` (keys of tokenizer.json to
 replace; "model.x" is a key of the model), and per text `ids` (nothing added, special tokens recognised), `plain` (only where different: special tokens
-are text), `offsets` (bytes of the text) and `decoded` (only where UTF-8 came back as it is in the tokens: others hold U+FFFD).
+are text), `offsets` (bytes of the text; not for all) and `decoded` (true: the text itself; only where UTF-8 came back: others hold U+FFFD).
 """
 
 import json
@@ -27,7 +27,8 @@ TEXTS = ["", " ", "   ", "\n", " \n \t ", "a", " a ", "The mill", "  The mill  b
          "e\u0301le\u0300ve na\u00efve \u212b \ufb01n \u0958 \u1112\u1161\u11ab q\u0323\u0307 q\u0307\u0323", "\u6cb3\u8fb9\u7684\u78e8\u574a\uff0c\u5728\u8fd9\u91cc\u3002", "\u041c\u0435\u043b\u044c\u043d\u0438\u0446\u0430!!", "\U0001f600\U0001f468\u200d\U0001f469 ok",
          "<|a|>x<|b|> y <|a|><|b|>", "<|a|> \n z", "a<mask>b <mask> c", "x<w>y <w> z\u00e9<w>", "<|a|><|a|>", "<|A|> <E\u0301> <\u00c9> <e\u0301>", "tab\tand\u00a0nbsp\u3000wide\u2028line\u0085next\u180emvs",
          "a_b \u00b2\u00b3\u00bd \u2167 \u0661\u0662\u0663 _x_", "--- ... !?, (a) [b] {c} $5 + 3 = 8 ^ ~ ` |", "\u2581a \u2581 \u2581\u2581b", "\ufffd\u0000x\u0001", "I\u0307 \u0130stanbul \u01c5 \u03a3\u03c3\u03c2", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-         "the the  the   the", "\r\nline\r\n\r\nend\r", "\u0301start mark", "x" * 40 + "\u0301" * 40]
+         "the the  the   the", "\r\nline\r\n\r\nend\r", "\u0301start mark", "x" * 40 + "\u0301" * 40,
+         "sS\u017f\u00df kK\u212a 'S'\u017f", "th e\u0301th \u0301th _th", "xxxxy {a} a{1", "\u03b1\u0342 \u30fc\u3042 \u30ab\u4e00", "ab1.\nab2.\r\nab3.\n", "\x0b\x0c\x1b \u20e3"]
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
@@ -115,6 +116,9 @@ def variants():
             ("bytes", {"pre_tokenizer": sequence(split(r"\w+|[^\w\s]+"), end)}), ("bytes", {"pre_tokenizer": sequence(split(r"(?=(\d{3})+(?!\d))"), end)}),
             ("bytes", {"pre_tokenizer": sequence(split(r"[\s\S]{1,3}"), end)}), ("bytes", {"pre_tokenizer": sequence(split(r"[^\S\n]+|\h+"), end)}),
             ("bytes", {"pre_tokenizer": end}),
+            *[("bytes", {"pre_tokenizer": sequence(split(pattern), end)}) for pattern in (
+                r"^\s*\w|\.$", r".+", r"(?m:.+)", r"(?mi)T.|^a", r"\bth|\B\d", r"x{,3}|a{1", r"\u00e9+|[\u0061-\u0063]", r"\v|[\v\f]+", r"\p{Letter}+", r"\p{Greek}|\p{Hiragana}+",
+                r"(?i:s|k)", r"[^\s\d]+", r"\X", r"\R|\N", r"(?<=t)h|(?<!t)h", r"a++|e?+", r"\P{L}+|\p{^N}", r"\s+\Z|\w\z", r"[]a]+|\]")],
             ("characters", {}), ("characters", {"model.byte_fallback": False}), ("characters", {"model.byte_fallback": False, "model.fuse_unk": False}),
             ("characters", {"model.byte_fallback": False, "model.unk_token": None})]
     for behavior in ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
@@ -164,8 +168,8 @@ def main():
         for text in texts:
             ids, offsets = encode(tokenizer, text)
             row = {"ids": ids, "offsets": offsets}
-            if patch.get("model.unk_token", "") is None:
-                del row["offsets"]  # tokenizers counts on without the characters that it drops: its ranges are of other text
+            if patch.get("model.unk_token", "") is None or "Regex" in json.dumps(patch.get("pre_tokenizer")):
+                del row["offsets"]  # tokenizers counts on without the characters that it drops; and one pattern is like another
             tokenizer.encode_special_tokens = True
             plain, _ = encode(tokenizer, text)
             tokenizer.encode_special_tokens = False
@@ -173,7 +177,7 @@ def main():
                 row["plain"] = plain
             decoded = tokenizer.decode(ids, skip_special_tokens=False)
             if "\ufffd" not in decoded:
-                row["decoded"] = decoded
+                row["decoded"] = True if decoded == text else decoded
             rows.append(row)
         out["variants"].append({"base": base, "patch": patch, "rows": rows})
     with open(path, "w", encoding="utf-8") as f:
