@@ -201,6 +201,16 @@ static void pack_transposed(uint32_t *panel, void *lines, const ops_matrix *w, i
     }
 }
 
+/* Pieces of rows that lie far apart are not fetched ahead by the hardware: asks for the piece `AHEAD` rows later of a dense matrix. */
+static void fetch_ahead(const ops_matrix *w, int64_t row, int64_t end, int64_t col, int64_t cols)
+{
+    enum { AHEAD = 24 };
+    if (w->decode || row + AHEAD >= end) return;
+    size_t element = dtype_bytes(w->type);
+    const char *at = (const char *)w->data + (size_t)((row + AHEAD) * w->stride + col) * element;
+    for (size_t i = 0; i < (size_t)cols * element; i += 64) _mm_prefetch(at + i, _MM_HINT_T0);
+}
+
 /* Rows k and k + 1 of w are interleaved. */
 static void pack_pairs(void *panel, void *lines, const ops_matrix *w, bool transposed, int64_t k, int64_t inner, int64_t c, int64_t cols, int64_t width)
 {
@@ -213,6 +223,8 @@ static void pack_pairs(void *panel, void *lines, const ops_matrix *w, bool trans
     uint32_t *to = panel;
     for (int64_t i = 0; i < inner; i += 2, to += width) {
         const uint16_t *even = line_of(lines, w, k + i, c, cols, DTYPE_BF16), *odd = NULL;
+        fetch_ahead(w, k + i, k + inner, c, cols);
+        fetch_ahead(w, k + i + 1, k + inner, c, cols);
         if (i + 1 < inner) odd = line_of((uint16_t *)lines + GEMM_INNER, w, k + i + 1, c, cols, DTYPE_BF16);
         for (int64_t j = 0; j < width; j += 32) {
             int64_t left = cols - j;

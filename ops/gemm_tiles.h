@@ -1,9 +1,9 @@
 /* What the SIMD levels of the matrix products share: the split of y into tiles, one tile a task, and the blocks of the inner dimension. A level
  * gives the three inner functions.
  *
- * A tile's sums lie in a thread's scratch as F32. An inner block of w is decoded and packed once a tile into a panel, and multiplied with
- * all rows of the tile. Each output's sum runs over the inner dimension in order, blocks of GEMM_INNER summed apart, whatever the tile: so its
- * bits depend neither on the threads nor on the other rows of the batch. */
+ * A tile's sums lie in a thread's scratch as F32. Its columns are one strip, or a few where x is deep; an inner block of a strip of w is decoded and
+ * packed once a tile into a panel, and multiplied with all rows of the tile. Each output's sum runs over the inner dimension in order, blocks of GEMM_INNER
+ * summed apart, whatever the tile: so its bits depend neither on the threads nor on the other rows of the batch. */
 #ifndef OPS_GEMM_TILES_H
 #define OPS_GEMM_TILES_H
 
@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    GEMM_COLS = 64,    /* columns of a tile at most: four vectors of 16 floats */
+    GEMM_COLS = 64,    /* columns of a panel at most: four vectors of 16 floats */
     GEMM_INNER = 1024, /* of a panel; even, so that only the last block can have half a BF16 pair */
     GEMM_ROWS = 768,   /* of a tile at most */
     GEMM_GROUP = 16    /* rows of w that are decoded together before they are transposed into a panel */

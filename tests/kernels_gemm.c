@@ -197,10 +197,11 @@ static void check_gemm(kernel_run *k)
 /* More than one block of the inner dimension, with half a pair at the end. */
 static void check_gemm_deep(kernel_run *k)
 {
-    static const int64_t inners[] = {1023, 1024, 1025, 2049, 3000};
+    static const int64_t inners[] = {1023, 1024, 1025, 2049, 4099};
     for (int i = 0; i < 20; i++) {
         char what[64];
-        gemm_case c = case_new(k, kernel_random_int(k, 1, 9), kernel_random_int(k, 1, 40), i % 2 ? DTYPE_BF16 : DTYPE_F32, DTYPE_F32, false);
+        int64_t cols = i % 5 == 4 ? kernel_random_int(k, 100, 330) : kernel_random_int(k, 1, 40); /* where x is deep a tile has many strips */
+        gemm_case c = case_new(k, kernel_random_int(k, 1, 9), cols, i % 2 ? DTYPE_BF16 : DTYPE_F32, i % 3 ? DTYPE_F32 : DTYPE_BF16, i % 2);
         add_product(k, &c, inners[i % 5], i / 5 % 2 == 0, i % 3);
         snprintf(what, sizeof what, "inner %lld, weights of kind %d", (long long)inners[i % 5], i % 3);
         check_case(k, &c, what);
