@@ -80,8 +80,10 @@ Test(jsonl, arrays_and_pretty_printed_objects)
     r = read_all(write_text("two.json", "{\n \"a\": \"}\\\"{\"\n}\n{\n \"b\": [1,\n 2]\n}\n"));
     cr_assert_eq(r.count, 2);
     cr_assert_eq(r.lines[1], 4);
-    r = read_all(write_text("compact.json", " [{\"a\":\"],\"},{\"b\":[1,{}]}]\n "));
-    cr_assert_eq(r.count, 2);
+    r = read_all(write_text("compact.json", " [{\"a\":\"],\"},{\"b\":[1,{}]}, \"\\\\\", \"\\\"]\" ]\n "));
+    cr_assert_eq(r.count, 4);
+    cr_assert_str_eq(r.texts[2], "\"\\\\\"");
+    cr_assert_str_eq(r.texts[3], "\"\\\"]\"");
     cr_assert_str_eq(r.texts[0], "{\"a\":\"],\"}");
     cr_assert_str_eq(r.texts[1], "{\"b\":[1,{}]}");
     r = read_all(write_text("empty.json", "[]"));
