@@ -157,7 +157,7 @@ static void one_forward(kernel_run *k, const attention_case *c, dtype type)
  * (as in generation). */
 static void same_bits_anywhere(kernel_run *k, dtype type)
 {
-    enum { SECOND = 30, BEFORE = 90, SAMPLE = 100, HEADS = 4, KEY_HEADS = 2, SIZE = 32 };
+    enum { SECOND = 30, BEFORE = 91, SAMPLE = 100, HEADS = 4, KEY_HEADS = 2, SIZE = 32 };
     const attention_case packed = {BEFORE + SAMPLE, BEFORE + SAMPLE, HEADS, KEY_HEADS, SIZE, 0, 0};
     const int wide = HEADS * SIZE, narrow = KEY_HEADS * SIZE, rows = BEFORE + SAMPLE;
     int32_t first[BEFORE + SAMPLE] = {0}, alone_first[SAMPLE] = {0};
@@ -231,7 +231,7 @@ static void same_gradients_anywhere(kernel_run *k, dtype type)
 {
     enum {
         SECOND = 30,
-        BEFORE = 90,
+        BEFORE = 91,
         SAMPLE = 100,
         HEADS = 4,
         KEY_HEADS = 2,
