@@ -92,8 +92,14 @@ static qlft_status show_summary(const call *c, const json_t *report, const char 
     char *out = NULL, count[SHOWN_BYTES], time[SHOWN_BYTES], rate[SHOWN_BYTES];
     qlft_status status = qlft_config_get(&out, c->config, "out");
     if (status != QLFT_OK) return status;
-    printf("trained %s steps in %s, %s tokens/s\n", show_count(count, (int64_t)json_array_size(json_object_get(report, "steps"))),
-           show_time(time, real_at(throughput, "seconds")), show_count(rate, llround(real_at(throughput, "tokens_per_second"))));
+    size_t steps = json_array_size(json_object_get(report, "steps"));
+    double speed = real_at(throughput, "tokens_per_second");
+    if (speed < 99.95)
+        snprintf(rate, sizeof rate, "%.1f", speed);
+    else
+        show_count(rate, llround(speed));
+    printf("trained %s step%s in %s, %s tokens/s\n", show_count(count, (int64_t)steps), steps == 1 ? "" : "s", show_time(time, real_at(throughput, "seconds")),
+           rate);
     show_losses(report);
     show_run(report);
     /* report.html lies beside report.json. */

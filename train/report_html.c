@@ -35,7 +35,8 @@ static const char style[] =
     "pale{stroke:var(--pale);stroke-width:1.2}"
     ".after{stroke:var(--after)}.dot{stroke:var(--card);stroke-width:1.5}.dot.main{fill:var(--main)}.dot.pale{fill:var(--pale)}.dot.after{fill:var(--after)}"
     ".h path{stroke:var(--soft);stroke-width:1;opacity:0}.h rect{fill:transparent}.h:hover path{opacity:.6}"
-    "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}td,th{padding:4px 10px 4px 0;text-align:left;border-bottom:1px solid "
+    "table{border-collapse:collapse;width:100%;font-size:13px;line-height:1.35;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px "
+    "0;text-align:left;border-bottom:1px solid "
     "var(--rule);vertical-align:top}"
     "th{font-weight:600;color:var(--soft);font-size:13px}td.n,th.n{text-align:right;padding-right:0;padding-left:10px;white-space:nowrap}tr:last-child "
     "td{border-bottom:0}"
@@ -219,9 +220,14 @@ static void write_tiles(file_writer *w, const json_t *report, size_t steps)
     char a[SHORT], b[SHORT], label[3 * SHORT];
     put(w, "<div class=\"tiles\">\n");
     write_loss_tiles(w, report, steps);
-    if (isfinite(number(speed, "tokens_per_second")) && isfinite(number(speed, "seconds"))) {
+    double rate = number(speed, "tokens_per_second");
+    if (isfinite(rate) && isfinite(number(speed, "seconds"))) {
         snprintf(label, sizeof label, "tokens/s; %s tokens in %s", count_text(a, number(speed, "tokens")), time_text(b, number(speed, "seconds")));
-        write_tile(w, "", count_text(a, number(speed, "tokens_per_second")), label);
+        if (rate < 99.95)
+            snprintf(a, sizeof a, "%.1f", rate);
+        else
+            count_text(a, rate);
+        write_tile(w, "", a, label);
     }
     double planned = number(memory, "planned_peak_bytes"), used = number(memory, "used_peak_bytes");
     if (isfinite(used) && isfinite(planned)) {
