@@ -50,7 +50,7 @@ static inline void nf4_decode_blocks(const nf4_matrix *m, int64_t first, int64_t
             continue;
         }
         float part[NF4_BLOCK];
-        int64_t from = at < first ? first - at : 0, until = at + NF4_BLOCK > end ? end - at : NF4_BLOCK;
+        int64_t from = at < first ? first - at : 0, until = at + NF4_BLOCK > end ? end - at : (int64_t)NF4_BLOCK;
         decode(part, m->codes + at / 2, bytes, scale);
         memcpy(to, (const char *)part + (size_t)from * element, (size_t)(until - from) * element);
         to += (size_t)(until - from) * element;
