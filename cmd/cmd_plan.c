@@ -138,7 +138,7 @@ static void show_plan(const json_t *plan)
     printf("data   %s samples, %s tokens, %s of them learned\n", show_count(a, whole_at(data, "samples")), show_count(b, whole_at(data, "tokens")),
            show_count(d, whole_at(data, "supervised_tokens")));
     if (json_object_get(plan, "steps"))
-        printf("run    %s step%s, at most %s tokens in a micro-batch\n", show_count(a, whole_at(plan, "steps")),
+        printf("run    %s step%s, at most %s tokens in a micro-batch\n", show_count(a, whole_at(plan, "steps")), whole_at(plan, "steps") == 1 ? "" : "s",
                show_count(b, whole_at(plan, "micro_batch_tokens")));
     show_ledger(plan);
     show_choices(plan);

@@ -47,7 +47,7 @@ enum {
 #define AT(field) .offset = offsetof(qlft_config, field)
 #define LIST(field) .offset = offsetof(qlft_config, field), .count_offset = offsetof(qlft_config, field##_count)
 #define OPTION(option, where, type, metavar, normal, takers, text)                                                                                             \
-    .info.name = option, .info.group = where, .info.kind = QLFT_OPTION_##type, .info.value = metavar, .info.default_text = normal, .commands = (takers),     \
+    .info.name = option, .info.group = where, .info.kind = QLFT_OPTION_##type, .info.value = metavar, .info.default_text = normal, .commands = (takers),       \
     .info.help = text
 #define FROM(low) .info.bounds = #low " or more", .min = low, .max = 9007199254740992.0
 #define ABOVE(low, high) .info.bounds = "above " #low ", at most " #high, .min = low, .max = high, .flags = OPTION_ABOVE
@@ -173,8 +173,10 @@ qlft_status option_unknown(const char *name, unsigned command)
     int count = 0;
     const option_row *elsewhere = NULL;
     for (int i = 0; i < options_count; i++) {
-        if (options[i].commands & command) names[count++] = options[i].info.name;
-        else if (!strcmp(options[i].info.name, name)) elsewhere = &options[i];
+        if (options[i].commands & command)
+            names[count++] = options[i].info.name;
+        else if (!strcmp(options[i].info.name, name))
+            elsewhere = &options[i];
     }
     const char *own = command_name(command);
     if (elsewhere) {
