@@ -2,18 +2,20 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
 #include "data/cache.h"
 #include "data/rows.h"
 
-enum { SHOWN_BAD_ROWS = 3 };
+enum { SHOWN_BAD_ROWS = 3, LEFTOVER_SECONDS = 3600 };
 
 struct dataset {
     cache file;
@@ -288,17 +290,18 @@ static qlft_status map_cached(dataset *s, const data_options *o, const tokenizer
     return status;
 }
 
-/* What processes that were killed while writing have left: the names of building_path begin with the process. */
+/* What processes that were killed while writing have left: the names of building_path begin with the process. The folder may be shared with machines whose
+ * processes are not seen here, so only what nobody has written to for an hour goes. */
 static void remove_leftovers(const char *folder)
 {
     DIR *d = opendir(folder);
     if (!d) return;
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        struct stat info;
         long process = 0;
         if (sscanf(e->d_name, "qlft-%ld-", &process) != 1 || process <= 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH) continue;
-        char *path = path_join(folder, e->d_name);
-        if (path && unlink(path) == 0) log_info("%s, left by a process that was killed, is removed", path);
-        free(path);
+        if (fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - info.st_mtime < LEFTOVER_SECONDS) continue;
+        if (unlinkat(dirfd(d), e->d_name, 0) == 0) log_info("%s/%s, left by a process that was killed, is removed", folder, e->d_name);
     }
     closedir(d);
 }

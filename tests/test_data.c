@@ -5,6 +5,7 @@
 #include <iconv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <zlib.h>
 
 #include "core/json.h"
@@ -577,24 +578,30 @@ Test(cache, a_damaged_file_is_made_again)
     dataset_close(s);
 }
 
-/* A process that was killed while writing leaves its temporary; one that still runs keeps it. */
+/* A process that was killed while writing leaves its temporary, which goes when it is an hour old; one that still runs keeps it. */
 Test(cache, leftovers_of_dead_processes_are_removed)
 {
     const char *folder = test_path("left"), *path = write_text("k.jsonl", three_rows);
-    char dead[64], living[64];
+    char dead[64], young[64], living[64];
+    struct timespec old[2] = {{.tv_sec = time(NULL) - 4000}, {.tv_sec = time(NULL) - 4000}};
     pid_t child = fork();
     if (child == 0) _exit(0);
     waitpid(child, NULL, 0);
     snprintf(dead, sizeof dead, "left/qlft-%ld-0x1.tokens.tmp-%ld", (long)child, (long)child);
+    snprintf(young, sizeof young, "left/qlft-%ld-0x2.tokens", (long)child);
     snprintf(living, sizeof living, "left/qlft-%ld-0x1.tokens", (long)getppid());
     cr_assert_eq(folder_make(folder), QLFT_OK);
-    write_text(dead, "x");
-    write_text(living, "x");
+    const char *names[] = {dead, living, young};
+    for (int i = 0; i < 3; i++) {
+        write_text(names[i], "x");
+        if (i < 2) cr_assert_eq(utimensat(AT_FDCWD, test_path(names[i]), old, 0), 0);
+    }
     dataset *s;
     cr_assert_eq(open_cached(&s, path, folder, 0), QLFT_OK);
     dataset_close(s);
     cr_assert(!file_exists(test_path(dead)));
     cr_assert(file_exists(test_path(living)));
+    cr_assert(file_exists(test_path(young)));
 }
 
 /* What comes through a pipe has its name when it has been read; a file with the same bytes then finds it. */
