@@ -1,5 +1,5 @@
-#include "ops/levels.h"
 #include "ops/act_vector.h"
+#include "ops/levels.h"
 
 void act_avx512_fill(ops_table *t)
 {
