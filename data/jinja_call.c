@@ -22,12 +22,25 @@ static int word_index(const char *words, const jinja_text *word, int *count)
     return found;
 }
 
+static jinja_value call_or_wait(jinja_machine *m, const jinja_function *f, jinja_value self, const jinja_value *given, const jinja_arguments *raw)
+{
+    if (!f->lazy) return f->call(m, self, given, raw);
+    jinja_pending *pending = jinja_take(m, sizeof *pending);
+    pending->filter = f;
+    pending->self = self;
+    memcpy(pending->given, given, sizeof pending->given);
+    pending->raw = *raw;
+    jinja_value out = jinja_list_new(m, JINJA_ITERATOR, "generator");
+    out.as.list->pending = pending;
+    return out;
+}
+
 jinja_value jinja_invoke(jinja_machine *m, const jinja_function *f, jinja_value self, const jinja_arguments *args)
 {
     jinja_value given[JINJA_PARAMETERS];
     int count;
     memset(given, 0, sizeof given); /* ABSENT */
-    if (!f->parameters) return f->call(m, self, given, args);
+    if (!f->parameters) return call_or_wait(m, f, self, given, args);
     word_index(f->parameters, NULL, &count);
     if (args->count > (size_t)count) jinja_fail(m, QLFT_EFORMAT, "%s takes at most %d argument(s), %zu given", f->name, count, args->count);
     for (size_t i = 0; i < args->count; i++) given[i] = args->given[i];
@@ -40,7 +53,7 @@ jinja_value jinja_invoke(jinja_machine *m, const jinja_function *f, jinja_value 
     for (int i = 0; i < f->required; i++) {
         if (given[i].type == JINJA_ABSENT) jinja_fail(m, QLFT_EFORMAT, "%s misses an argument (it takes: %s)", f->name, f->parameters);
     }
-    return f->call(m, self, given, args);
+    return call_or_wait(m, f, self, given, args);
 }
 
 const jinja_function *jinja_row(const jinja_function *table, const jinja_text *name)
@@ -134,15 +147,15 @@ static jinja_value call_other(jinja_machine *m, jinja_value self, const jinja_va
 }
 
 static const jinja_function globals[] = {
-    {"raise_exception", call_raise, "message", 1},
-    {"strftime_now", call_strftime, "format", 1},
-    {"range", call_range, "start stop step", 1},
-    {"namespace", call_namespace, NULL, 0},
-    {"dict", call_dict, NULL, 0},
-    {"lipsum", call_other, NULL, 0},
-    {"cycler", call_other, NULL, 0},
-    {"joiner", call_other, NULL, 0},
-    {NULL, NULL, NULL, 0},
+    {"raise_exception", call_raise, "message", 1, false},
+    {"strftime_now", call_strftime, "format", 1, false},
+    {"range", call_range, "start stop step", 1, false},
+    {"namespace", call_namespace, NULL, 0, false},
+    {"dict", call_dict, NULL, 0, false},
+    {"lipsum", call_other, NULL, 0, false},
+    {"cycler", call_other, NULL, 0, false},
+    {"joiner", call_other, NULL, 0, false},
+    {NULL, NULL, NULL, 0, false},
 };
 
 const jinja_function *jinja_find_global(const jinja_text *name)

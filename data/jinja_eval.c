@@ -263,7 +263,8 @@ jinja_value jinja_binary(jinja_machine *m, int operation, jinja_value a, jinja_v
     if (operation == '*' && is_repeatable(b) && as_index(a, &times)) return repeated(m, b, times);
     if (operation == '%' && a.type == JINJA_STRING) {
         if (b.type == JINJA_TUPLE) return jinja_printf(m, a.as.text, b.as.list->items, b.as.list->count);
-        return jinja_printf(m, a.as.text, &b, 1);
+        bool may_stay = b.type == JINJA_DICT || b.type == JINJA_LIST || b.type == JINJA_RANGE || b.type == JINJA_UNDEFINED; /* Python lets these go unused */
+        return jinja_printf(m, a.as.text, &b, may_stay && !memchr(a.as.text->data, '%', a.as.text->bytes) ? 0 : 1);
     }
     if (operation == '+' && a.type == JINJA_STRING && b.type != JINJA_UNDEFINED) {
         jinja_fail(m, QLFT_EFORMAT, "can only concatenate str (not \"%s\") to str", jinja_type_name(b));

@@ -100,6 +100,7 @@ FILTER(filter_escape)
 FILTER(filter_indent)
 {
     (void)raw;
+    if (self.type == JINJA_UNDEFINED) jinja_fail(m, QLFT_EFORMAT, "%s", self.as.text->data);
     if (self.type != JINJA_STRING) jinja_fail(m, QLFT_EFORMAT, "indent takes a string, not %s", jinja_type_name(self));
     jinja_writer blank = {.m = m}, w = {.m = m};
     if (given[0].type == JINJA_STRING) {
@@ -246,6 +247,7 @@ FILTER(filter_attr)
 {
     (void)raw;
     jinja_value found;
+    if (self.type == JINJA_UNDEFINED) jinja_fail(m, QLFT_EFORMAT, "%s", self.as.text->data);
     if (given[0].type != JINJA_STRING) jinja_fail(m, QLFT_EFORMAT, "attr takes a string");
     if (self.type == JINJA_NAMESPACE || self.type == JINJA_LOOP) return jinja_attribute(m, self, given[0].as.text);
     if (jinja_find_method(m, self, given[0].as.text, &found)) return found; /* never an item, unlike the dot */
@@ -253,29 +255,29 @@ FILTER(filter_attr)
 }
 
 static const jinja_function filters[] = {
-    {"trim", filter_trim, "chars", 0},
-    {"upper", filter_upper, "", 0},
-    {"lower", filter_lower, "", 0},
-    {"capitalize", filter_capitalize, "", 0},
-    {"title", filter_title, "", 0},
-    {"replace", filter_replace, "old new count", 2},
-    {"string", filter_string, "", 0},
-    {"safe", filter_safe, "", 0},
-    {"escape", filter_escape, "", 0},
-    {"e", filter_escape, "", 0},
-    {"indent", filter_indent, "width first blank", 0},
-    {"format", filter_format, NULL, 0},
-    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0},
-    {"int", filter_int, "default base", 0},
-    {"float", filter_float, "default", 0},
-    {"abs", filter_abs, "", 0},
-    {"round", filter_round, "precision method", 0},
-    {"length", filter_length, "", 0},
-    {"count", filter_length, "", 0},
-    {"default", filter_default, "default_value boolean", 0},
-    {"d", filter_default, "default_value boolean", 0},
-    {"attr", filter_attr, "name", 1},
-    {NULL, NULL, NULL, 0},
+    {"trim", filter_trim, "chars", 0, false},
+    {"upper", filter_upper, "", 0, false},
+    {"lower", filter_lower, "", 0, false},
+    {"capitalize", filter_capitalize, "", 0, false},
+    {"title", filter_title, "", 0, false},
+    {"replace", filter_replace, "old new count", 2, false},
+    {"string", filter_string, "", 0, false},
+    {"safe", filter_safe, "", 0, false},
+    {"escape", filter_escape, "", 0, false},
+    {"e", filter_escape, "", 0, false},
+    {"indent", filter_indent, "width first blank", 0, false},
+    {"format", filter_format, NULL, 0, false},
+    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0, false},
+    {"int", filter_int, "default base", 0, false},
+    {"float", filter_float, "default", 0, false},
+    {"abs", filter_abs, "", 0, false},
+    {"round", filter_round, "precision method", 0, false},
+    {"length", filter_length, "", 0, false},
+    {"count", filter_length, "", 0, false},
+    {"default", filter_default, "default_value boolean", 0, false},
+    {"d", filter_default, "default_value boolean", 0, false},
+    {"attr", filter_attr, "name", 1, false},
+    {NULL, NULL, NULL, 0, false},
 };
 
 const jinja_function *jinja_find_filter(const jinja_text *name)

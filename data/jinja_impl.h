@@ -78,9 +78,10 @@ typedef struct jinja_value {
 struct jinja_list {
     jinja_value *items;
     size_t count, capacity;
-    const char *name;       /* of a view or iterator, as Python names its type */
-    int64_t from, to, step; /* of a range */
-    bool spent;             /* an iterator that was walked */
+    const char *name;                    /* of a view or iterator, as Python names its type */
+    int64_t from, to, step;              /* of a range */
+    const struct jinja_pending *pending; /* of an iterator that was not walked yet: how to get its items */
+    bool spent;                          /* an iterator that was walked */
 };
 
 struct jinja_dict {
@@ -308,7 +309,15 @@ struct jinja_function {
     jinja_call_fn call;
     const char *parameters;
     int required;
+    bool lazy; /* see jinja_pending */
 };
+/* A filter that runs when its result is walked, as Python's generators do: what it raises, it raises then, or never. */
+typedef struct jinja_pending {
+    const jinja_function *filter;
+    jinja_value self;
+    jinja_value given[JINJA_PARAMETERS];
+    jinja_arguments raw;
+} jinja_pending;
 struct jinja_bound {
     jinja_value self;
     const jinja_function *function;

@@ -415,41 +415,43 @@ METHOD(loop_cycle)
 }
 
 static const jinja_function str_methods[] = {
-    {"strip", str_strip, "chars", 0},
-    {"lstrip", str_lstrip, "chars", 0},
-    {"rstrip", str_rstrip, "chars", 0},
-    {"split", str_split, "sep maxsplit", 0},
-    {"rsplit", str_rsplit, "sep maxsplit", 0},
-    {"splitlines", str_splitlines, "keepends", 0},
-    {"partition", str_partition, "sep", 1},
-    {"rpartition", str_rpartition, "sep", 1},
-    {"startswith", str_startswith, "prefix start end", 1},
-    {"endswith", str_endswith, "suffix start end", 1},
-    {"removeprefix", str_removeprefix, "prefix", 1},
-    {"removesuffix", str_removesuffix, "suffix", 1},
-    {"find", str_find, "sub start end", 1},
-    {"rfind", str_rfind, "sub start end", 1},
-    {"index", str_index, "sub start end", 1},
-    {"count", str_count, "sub start end", 1},
-    {"replace", str_replace, "old new count", 2},
-    {"upper", str_upper, "", 0},
-    {"lower", str_lower, "", 0},
-    {"title", str_title, "", 0},
-    {"capitalize", str_capitalize, "", 0},
-    {"join", str_join, "iterable", 1},
-    {"format", str_format, NULL, 0},
-    {"isspace", str_isspace, "", 0},
-    {"isalpha", str_isalpha, "", 0},
-    {"isdecimal", str_isdecimal, "", 0},
-    {"isdigit", str_isdigit, "", 0},
-    {NULL, NULL, NULL, 0},
+    {"strip", str_strip, "chars", 0, false},
+    {"lstrip", str_lstrip, "chars", 0, false},
+    {"rstrip", str_rstrip, "chars", 0, false},
+    {"split", str_split, "sep maxsplit", 0, false},
+    {"rsplit", str_rsplit, "sep maxsplit", 0, false},
+    {"splitlines", str_splitlines, "keepends", 0, false},
+    {"partition", str_partition, "sep", 1, false},
+    {"rpartition", str_rpartition, "sep", 1, false},
+    {"startswith", str_startswith, "prefix start end", 1, false},
+    {"endswith", str_endswith, "suffix start end", 1, false},
+    {"removeprefix", str_removeprefix, "prefix", 1, false},
+    {"removesuffix", str_removesuffix, "suffix", 1, false},
+    {"find", str_find, "sub start end", 1, false},
+    {"rfind", str_rfind, "sub start end", 1, false},
+    {"index", str_index, "sub start end", 1, false},
+    {"count", str_count, "sub start end", 1, false},
+    {"replace", str_replace, "old new count", 2, false},
+    {"upper", str_upper, "", 0, false},
+    {"lower", str_lower, "", 0, false},
+    {"title", str_title, "", 0, false},
+    {"capitalize", str_capitalize, "", 0, false},
+    {"join", str_join, "iterable", 1, false},
+    {"format", str_format, NULL, 0, false},
+    {"isspace", str_isspace, "", 0, false},
+    {"isalpha", str_isalpha, "", 0, false},
+    {"isdecimal", str_isdecimal, "", 0, false},
+    {"isdigit", str_isdigit, "", 0, false},
+    {NULL, NULL, NULL, 0, false},
 };
-static const jinja_function dict_methods[] = {{"items", dict_items, "", 0},        {"keys", dict_keys, "", 0}, {"values", dict_values, "", 0},
-                                              {"get", dict_get, "key default", 1}, {"copy", any_copy, "", 0},  {NULL, NULL, NULL, 0}};
+static const jinja_function dict_methods[] = {{"items", dict_items, "", 0, false},   {"keys", dict_keys, "", 0, false},
+                                              {"values", dict_values, "", 0, false}, {"get", dict_get, "key default", 1, false},
+                                              {"copy", any_copy, "", 0, false},      {NULL, NULL, NULL, 0, false}};
 static const jinja_function list_methods[] = {
-    {"count", list_count, "value", 1}, {"index", list_index, "value", 1}, {"copy", any_copy, "", 0}, {NULL, NULL, NULL, 0}};
-static const jinja_function tuple_methods[] = {{"count", list_count, "value", 1}, {"index", list_index, "value", 1}, {NULL, NULL, NULL, 0}};
-static const jinja_function loop_methods[] = {{"cycle", loop_cycle, NULL, 0}, {NULL, NULL, NULL, 0}};
+    {"count", list_count, "value", 1, false}, {"index", list_index, "value", 1, false}, {"copy", any_copy, "", 0, false}, {NULL, NULL, NULL, 0, false}};
+static const jinja_function tuple_methods[] = {
+    {"count", list_count, "value", 1, false}, {"index", list_index, "value", 1, false}, {NULL, NULL, NULL, 0, false}};
+static const jinja_function loop_methods[] = {{"cycle", loop_cycle, NULL, 0, false}, {NULL, NULL, NULL, 0, false}};
 
 /* What Python's types have besides: refused, or, if it would change the object, forbidden as in jinja2's immutable sandbox. */
 static const struct type_row {

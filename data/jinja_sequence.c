@@ -37,14 +37,15 @@ static jinja_value without_case(jinja_machine *m, jinja_value v)
     return v.type == JINJA_STRING ? jinja_string(jinja_cased(m, v.as.text, CASE_LOWER)) : v;
 }
 
-/* The key that sort compares: one value a path of "a,b.c". */
+/* The key that sort compares: a list of one value a path of "a,b.c". In a list equal values are passed over, so even undefined ones can be sorted. */
 static jinja_value sort_key(jinja_machine *m, jinja_value item, jinja_value paths, bool case_sensitive)
 {
-    if (paths.type != JINJA_STRING || !strchr(paths.as.text->data, ',')) {
-        jinja_value key = get_path(m, item, paths);
-        return case_sensitive ? key : without_case(m, key);
-    }
     jinja_value keys = jinja_list_new(m, JINJA_LIST, NULL);
+    if (paths.type != JINJA_STRING) {
+        jinja_value key = get_path(m, item, paths);
+        jinja_list_add(m, keys, case_sensitive ? key : without_case(m, key));
+        return keys;
+    }
     const jinja_list *parts = jinja_split(m, paths.as.text, jinja_words(m, ",").as.text, -1, false).as.list;
     for (size_t i = 0; i < parts->count; i++) {
         jinja_value key = get_path(m, item, parts->items[i]);
@@ -95,6 +96,7 @@ FILTER(filter_sort)
 FILTER(filter_dictsort)
 {
     (void)raw;
+    if (self.type == JINJA_UNDEFINED) jinja_fail(m, QLFT_EFORMAT, "%s", self.as.text->data);
     if (self.type != JINJA_DICT) jinja_fail(m, QLFT_EFORMAT, "dictsort takes a dict, not %s", jinja_type_name(self));
     bool by_value = given[1].type == JINJA_STRING && jinja_text_is(given[1].as.text, "value");
     if (!by_value && given[1].type != JINJA_ABSENT && !(given[1].type == JINJA_STRING && jinja_text_is(given[1].as.text, "key"))) {
@@ -112,14 +114,20 @@ FILTER(filter_dictsort)
     return out;
 }
 
+static jinja_value extreme_key(jinja_machine *m, jinja_value item, const jinja_value *given)
+{
+    jinja_value key = get_path(m, item, given[1]);
+    return jinja_truth(m, given[0]) ? key : without_case(m, key);
+}
+
 static jinja_value extreme(jinja_machine *m, jinja_value self, const jinja_value *given, bool largest)
 {
     const jinja_list *l = jinja_walk(m, self);
     if (l->count == 0) return jinja_undefined(m, "No aggregated item, sequence was empty.");
     size_t best = 0;
-    jinja_value best_key = sort_key(m, l->items[0], given[1], jinja_truth(m, given[0]));
+    jinja_value best_key = extreme_key(m, l->items[0], given);
     for (size_t i = 1; i < l->count; i++) {
-        jinja_value key = sort_key(m, l->items[i], given[1], jinja_truth(m, given[0]));
+        jinja_value key = extreme_key(m, l->items[i], given);
         if (jinja_order(m, key, best_key, largest ? ">" : "<") != (largest ? 1 : -1)) continue;
         best = i;
         best_key = key;
@@ -190,7 +198,6 @@ FILTER(filter_last)
 {
     UNUSED_ARGUMENTS;
     if (self.type == JINJA_ITERATOR) jinja_fail(m, QLFT_EFORMAT, "'%s' object is not reversible", jinja_type_name(self));
-    if (self.type == JINJA_UNDEFINED) jinja_fail(m, QLFT_EFORMAT, "%s", self.as.text->data);
     const jinja_list *l = jinja_walk(m, self);
     return l->count ? l->items[l->count - 1] : jinja_undefined(m, "No last item, sequence was empty.");
 }
@@ -253,9 +260,10 @@ static jinja_arguments arguments_from(const jinja_arguments *raw, size_t first)
 
 static jinja_value selected(jinja_machine *m, jinja_value self, const jinja_arguments *raw, bool by_attribute, bool wanted, const char *name)
 {
-    const jinja_list *l = jinja_walk(m, self);
     size_t test_at = by_attribute ? 1 : 0;
     jinja_value out = jinja_list_new(m, JINJA_ITERATOR, "generator");
+    if (!jinja_truth(m, self)) return out; /* before anything is asked of it: none is nothing to select from */
+    const jinja_list *l = jinja_walk(m, self);
     if (raw->count < test_at) jinja_fail(m, QLFT_EFORMAT, "%s misses the name of an attribute", name);
     if (raw->count > test_at && raw->given[test_at].type != JINJA_STRING) jinja_fail(m, QLFT_EFORMAT, "%s: the name of a test must be a string", name);
     jinja_arguments rest = arguments_from(raw, test_at + 1);
@@ -294,8 +302,9 @@ FILTER(filter_rejectattr)
 FILTER(filter_map)
 {
     (void)given;
-    const jinja_list *l = jinja_walk(m, self);
     jinja_value out = jinja_list_new(m, JINJA_ITERATOR, "generator"), path = jinja_none(), missing = jinja_none();
+    if (!jinja_truth(m, self)) return out;
+    const jinja_list *l = jinja_walk(m, self);
     bool by_attribute = raw->count == 0;
     for (size_t i = 0; by_attribute && i < raw->named_count; i++) {
         if (jinja_text_is(raw->names[i], "attribute")) {
@@ -318,23 +327,23 @@ FILTER(filter_map)
 }
 
 const jinja_function jinja_list_filters[] = {
-    {"sort", filter_sort, "reverse case_sensitive attribute", 0},
-    {"dictsort", filter_dictsort, "case_sensitive by reverse", 0},
-    {"min", filter_min, "case_sensitive attribute", 0},
-    {"max", filter_max, "case_sensitive attribute", 0},
-    {"sum", filter_sum, "attribute start", 0},
-    {"unique", filter_unique, "case_sensitive attribute", 0},
-    {"join", filter_join, "d attribute", 0},
-    {"first", filter_first, "", 0},
-    {"last", filter_last, "", 0},
-    {"list", filter_list, "", 0},
-    {"reverse", filter_reverse, "", 0},
-    {"items", filter_items, "", 0},
-    {"batch", filter_batch, "linecount fill_with", 1},
-    {"select", filter_select, NULL, 0},
-    {"reject", filter_reject, NULL, 0},
-    {"selectattr", filter_selectattr, NULL, 0},
-    {"rejectattr", filter_rejectattr, NULL, 0},
-    {"map", filter_map, NULL, 0},
-    {NULL, NULL, NULL, 0},
+    {"sort", filter_sort, "reverse case_sensitive attribute", 0, false},
+    {"dictsort", filter_dictsort, "case_sensitive by reverse", 0, false},
+    {"min", filter_min, "case_sensitive attribute", 0, false},
+    {"max", filter_max, "case_sensitive attribute", 0, false},
+    {"sum", filter_sum, "attribute start", 0, false},
+    {"unique", filter_unique, "case_sensitive attribute", 0, true},
+    {"join", filter_join, "d attribute", 0, false},
+    {"first", filter_first, "", 0, false},
+    {"last", filter_last, "", 0, false},
+    {"list", filter_list, "", 0, false},
+    {"reverse", filter_reverse, "", 0, false},
+    {"items", filter_items, "", 0, true},
+    {"batch", filter_batch, "linecount fill_with", 1, true},
+    {"select", filter_select, NULL, 0, true},
+    {"reject", filter_reject, NULL, 0, true},
+    {"selectattr", filter_selectattr, NULL, 0, true},
+    {"rejectattr", filter_rejectattr, NULL, 0, true},
+    {"map", filter_map, NULL, 0, true},
+    {NULL, NULL, NULL, 0, false},
 };

@@ -472,7 +472,14 @@ jinja_list *jinja_walk(jinja_machine *m, jinja_value v)
         jinja_list *l = v.as.list;
         if (v.type != JINJA_ITERATOR) return l;
         jinja_list *rest = jinja_take(m, sizeof *rest);
-        if (!l->spent) {
+        if (l->pending) {
+            const jinja_pending *p = l->pending;
+            l->pending = NULL;
+            l->spent = true;
+            jinja_enter(m);
+            *rest = *p->filter->call(m, p->self, p->given, &p->raw).as.list;
+            jinja_leave(m);
+        } else if (!l->spent) {
             rest->items = l->items;
             rest->count = l->count;
         }

@@ -7,9 +7,11 @@ The environment is set up as transformers' _compile_jinja_template sets it up: i
 loop controls, generation blocks, tojson without HTML escapes. Each row: template, variables, and text or error with the name of
 the exception.
 """
+import copy
 import datetime
 import json
 import os
+import random
 import sys
 
 import jinja2
@@ -548,9 +550,7 @@ lines | length
 lines | upper
 'ß' | upper | length
 'x\r\ny' | length
-'a' | attr('upper')
 mixed | attr('a') is defined
-mixed | attr('items')
 """.strip("\n").split("\n")
 
 TEMPLATES = [
@@ -593,22 +593,97 @@ TEMPLATES = [
 ]
 
 
+# ---- random templates from a fixed seed ----
+RNG = random.Random(20240726)
+ATOMS = ["n", "f", "word", "text", "empty", "lines", "nums", "mixed", "blank", "big", "messages", "messages[0]", "messages[2].content", "messages[3]", "none", "true", "false",
+         "undefined_thing", "1", "-2", "0", "2.5", "'a'", "'é😀'", "' a b '", "'A-b c'", "[]", "[1,'x',none]", "(1,2)", "{}", "{'a':1,'b':[2]}", "'<b>&'", "1e20", "0.1", "3", "''",
+         "'a,b'", "range(4)", "'line\\nb\\n'", "namespace(a=1)", "mixed.items()", "nums|map('string')", "'ǆ ŉ ΑΣ İ'"]
+OPERATORS = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "and", "or"]
+FILTERS = ["trim", "length", "tojson", "join", "join(',')", "default('z')", "default('z',true)", "upper", "lower", "title", "capitalize", "replace('a','bb')", "first", "last", "list",
+           "string", "int", "float", "selectattr('role')", "map('upper')", "map(attribute='role')", "items", "sort", "sort(reverse=true)", "reverse", "unique", "indent", "indent(2,true)",
+           "abs", "round", "round(1)", "sum", "min", "max", "dictsort", "batch(2)", "tojson(indent=2)", "reject('none')", "select('string')", "e", "safe", "format(1)", "select",
+           "sum(start=1)", "count", "d(1)", "attr('x')", "tojson(sort_keys=true)", "round(0,'floor')", "list|last", "list|first", "list|length", "sort|join", "trim('ab ')",
+           "replace('', '-')", "map('length')", "map('trim')|join('|')"]
+METHODS = [".strip()", ".split()", ".split(',')", ".upper()", ".title()", ".capitalize()", ".splitlines()", ".keys()|list", ".values()|list", ".items()|list", ".get('a')",
+           ".get('b',1)", ".startswith('a')", ".endswith(' ')", ".find('b')", ".count('a')", ".replace('a','')", ".x", ".role", ".content", ".lstrip()", ".rsplit(',',1)", "[0]",
+           "[-1]", "[1:]", "[::-1]", "[:2]", "[::2]", "['a']", "['role']", "[5]", "[-3:-1]", "[3:0:-1]", ".lower()", ".isdigit()", ".isspace()", ".partition(',')",
+           ".rpartition('b')", ".join(['a','b'])", ".format(1)", ".index(1)", ".rfind('a')", ".a", ".c.d", ".removeprefix('a')"]
+TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "number", "integer", "boolean", "true", "false", "sequence", "odd", "even", "divisibleby(2)",
+         "in [1,2,'a']", "eq 1", "ne 'a'", "callable", "float", "upper", "lower", "gt 1", "sameas none"]
+BLANKS = ["", " ", "\n", "  \n", "\n  ", "\t"]
+
+
+def expression(depth):
+    k = RNG.random()
+    if depth <= 0 or k < 0.2:
+        return RNG.choice(ATOMS)
+    if k < 0.4:
+        return "(%s %s %s)" % (expression(depth - 1), RNG.choice(OPERATORS), expression(depth - 1))
+    if k < 0.65:
+        return "(%s)|%s" % (expression(depth - 1), RNG.choice(FILTERS))
+    if k < 0.85:
+        method = RNG.choice(METHODS)    # slices of variables only: of a constant that has none, jinja2 makes undefined where it folds constants
+        return "(%s)%s" % (RNG.choice(["text", "nums", "word", "messages", "lines"]) if ":" in method else expression(depth - 1), method)
+    if k < 0.9:
+        return "(%s) is %s%s" % (expression(depth - 1), RNG.choice(["", "not "]), RNG.choice(TESTS))
+    if k < 0.94:
+        return "%s if %s else %s" % (expression(depth - 1), expression(depth - 1), expression(depth - 1))
+    if k < 0.97:
+        return "[%s, %s]" % (expression(depth - 1), expression(depth - 1))
+    return ("not %s" if k < 0.985 else "-(%s)") % expression(depth - 1)
+
+
+def tag(text, begin="{%", end="%}", signs=("", "-", "", "+")):
+    return begin + RNG.choice(signs) + " " + text + " " + RNG.choice(signs) + end
+
+
+def random_template():
+    def blank():
+        return RNG.choice(BLANKS)
+
+    def output(text):
+        return tag(text, "{{", "}}", ("", "-", ""))
+
+    k = RNG.random()
+    if k < 0.6:
+        return output(expression(3))
+    if k < 0.8:
+        name = RNG.choice(["index", "last", "first", "length", "revindex", "previtem"])
+        return (blank() + tag("for x in " + expression(1)) + blank() + output("loop." + name) + blank() + output(RNG.choice(["x", expression(1)])) + blank() + tag("endfor") + blank() + "t")
+    return (blank() + "a" + blank() + tag("if " + expression(2)) + blank() + "y" + blank() + tag("else") + blank() + output(expression(1)) + blank() + tag("endif") + blank() +
+            tag("c", "{#", "#}") + blank() + "z" + blank())
+
+
+def random_rows(env, count):
+    """Rows with a text, or whose error is about an undefined value."""
+    rows = []
+    while len(rows) < count:
+        row = render(env, random_template())
+        if row.get("exception", "UndefinedError") != "UndefinedError" or len(row.get("text", "")) > 400:
+            continue
+        if any(word in row.get("error", "") for word in ("Markup", "reverse", "'not'")) or " at 0x" in row.get("text", ""):
+            continue
+        rows.append(row)
+    return rows
+
+
+def render(env, source):
+    row = {"template": source}
+    try:
+        row["text"] = env.from_string(source).render(**copy.deepcopy(VARIABLES))
+    except Exception as e:
+        row["error"] = str(e)
+        row["exception"] = type(e).__name__
+    return row
+
+
 def main():
     out = sys.argv[1]
     os.makedirs(out, exist_ok=True)
     env = environment()
-    for name, sources in (("expressions", ["{{ %s }}" % e for e in EXPRESSIONS]), ("templates", TEMPLATES)):
-        rows = []
-        for source in sources:
-            row = {"template": source}
-            try:
-                row["text"] = env.from_string(source).render(**VARIABLES)
-            except Exception as e:
-                row["error"] = str(e)
-                row["exception"] = type(e).__name__
-            if "0x" in row.get("text", "") and " at 0x" in row["text"]:
-                continue      # an address of this process
-            rows.append(row)
+    files = {"expressions": [render(env, "{{ %s }}" % e) for e in EXPRESSIONS], "templates": [render(env, t) for t in TEMPLATES], "random": random_rows(env, 1500)}
+    files = {name: [row for row in rows if " at 0x" not in row.get("text", "")] for name, rows in files.items()}    # addresses of this process
+    for name, rows in files.items():
         with open(os.path.join(out, name + ".json"), "w", encoding="utf-8") as f:
             json.dump({"now": NOW.isoformat(), "jinja2": jinja2.__version__, "variables": VARIABLES, "rows": rows}, f, ensure_ascii=False, indent=1)
             f.write("\n")
