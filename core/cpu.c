@@ -17,8 +17,8 @@ cpu_level cpu_level_best(void)
 {
 #ifdef QLFT_X86_LEVELS
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_REF;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bf16"))
         return CPU_AVX512;
     return CPU_AVX2;
 #else
@@ -29,7 +29,7 @@ cpu_level cpu_level_best(void)
 qlft_status cpu_level_choose(cpu_level *out)
 {
     const char *wanted = getenv("QLFT_CPU");
-    cpu_level   best = cpu_level_best();
+    cpu_level best = cpu_level_best();
     *out = best;
     if (!wanted || !*wanted) return QLFT_OK;
     for (int i = 0; i < CPU_LEVELS; i++) {
@@ -68,7 +68,7 @@ static int cgroup_quota(void)
     FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
     if (!f) return 0;
     long long quota = 0, period = 0;
-    int       fields = fscanf(f, "%lld %lld", &quota, &period);
+    int fields = fscanf(f, "%lld %lld", &quota, &period);
     fclose(f);
     if (fields != 2 || quota <= 0 || period <= 0) return 0;
     long long whole = (quota + period - 1) / period;
@@ -78,8 +78,8 @@ static int cgroup_quota(void)
 int cpu_count(void)
 {
     cpu_set_t set;
-    int       count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    int       quota = cgroup_quota();
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int quota = cgroup_quota();
     if (quota > 0 && quota < count) count = quota;
     return count > 0 ? count : 1;
 }

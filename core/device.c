@@ -18,7 +18,7 @@ qlft_status device_open_cpu(device **out, cpu_level level, int threads)
 {
     QLFT_TRY(device_cpu.open(out, 0, threads));
     (*out)->level = level;
-    void       *scratch = NULL;
+    void *scratch = NULL;
     qlft_status status = device_cpu.reserve(*out, TIER_DEVICE, (size_t)(*out)->threads * DEVICE_SCRATCH_BYTES, &scratch);
     if (status != QLFT_OK) {
         device_close(*out);

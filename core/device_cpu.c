@@ -30,15 +30,15 @@ static qlft_status cpu_reserve(device *d, tier where, size_t bytes, void **out)
 {
     *out = NULL;
     if (bytes == 0) return QLFT_OK;
-    void  **reserved = realloc(d->reserved, (size_t)(d->reserved_count + 1) * sizeof *reserved);
+    void **reserved = realloc(d->reserved, (size_t)(d->reserved_count + 1) * sizeof *reserved);
     if (reserved) d->reserved = reserved;
     size_t *sizes = realloc(d->reserved_bytes, (size_t)(d->reserved_count + 1) * sizeof *sizes);
     if (sizes) d->reserved_bytes = sizes;
     if (!reserved || !sizes) return status_fail(QLFT_ENOMEM, "out of memory for %zu bytes of book-keeping", sizeof *sizes);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
-        return status_fail(QLFT_ENOMEM, "the system refuses %.2f GB for tier %d of the CPU (%s); lower --seq, --batch or --r, or use --checkpointing block", (double)bytes / 1e9,
-                           (int)where, strerror(errno));
+        return status_fail(QLFT_ENOMEM, "the system refuses %.2f GB for tier %d of the CPU (%s); lower --seq, --batch or --r, or use --checkpointing block",
+                           (double)bytes / 1e9, (int)where, strerror(errno));
     d->reserved[d->reserved_count] = memory;
     d->reserved_bytes[d->reserved_count++] = bytes;
     *out = memory;
@@ -71,7 +71,7 @@ static void cpu_usage(device *d, size_t *used_bytes, size_t *total_bytes)
     *used_bytes = *total_bytes = 0;
     FILE *f = fopen("/proc/meminfo", "r");
     if (!f) return;
-    char               line[128];
+    char line[128];
     unsigned long long kib = 0, total = 0, available = 0;
     while (fgets(line, sizeof line, f)) {
         if (sscanf(line, "MemTotal: %llu kB", &kib) == 1) total = kib;

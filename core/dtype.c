@@ -2,7 +2,7 @@
 
 static const struct {
     const char *name;
-    size_t      bytes;
+    size_t bytes;
 } types[DTYPE_COUNT] = {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"U8", 1}, {"I32", 4}};
 
 size_t dtype_bytes(dtype type)

@@ -31,7 +31,7 @@ static ledger_row *ledger_find(ledger *book, tier where, ledger_kind kind, const
         if (row->kind == kind && row->where == where && strcmp(row->name, name) == 0 && strcmp(row->owner, owner) == 0) return row;
     }
     if (book->count == book->capacity) {
-        size_t      capacity = book->capacity ? 2 * book->capacity : 64;
+        size_t capacity = book->capacity ? 2 * book->capacity : 64;
         ledger_row *rows = realloc(book->rows, capacity * sizeof *rows);
         if (!rows) return NULL;
         book->rows = rows;
@@ -52,7 +52,7 @@ void *arena_take(arena *a, tier where, ledger_kind kind, const char *owner, cons
         a->failed = true;
         return NULL;
     }
-    size_t      rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN, at = a->used[where];
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN, at = a->used[where];
     ledger_row *row = ledger_find(a->book, where, kind, owner, name);
     if (!row || (a->base[where] && rounded > a->size[where] - at)) {
         a->failed = true;
@@ -91,6 +91,8 @@ qlft_status arena_status(const arena *a)
 {
     if (!a->failed) return QLFT_OK;
     for (int i = 0; i < TIER_COUNT; i++)
-        if (a->base[i]) return status_fail(QLFT_EFIT, "the real bind asks for more than was planned on tier %s: this is a bug of qlft, please report it", ledger_tier_name((tier)i));
+        if (a->base[i])
+            return status_fail(QLFT_EFIT, "the real bind asks for more than was planned on tier %s: this is a bug of qlft, please report it",
+                               ledger_tier_name((tier)i));
     return status_fail(QLFT_EFIT, "the sizes asked for are larger than any memory; lower --seq, --batch or --r");
 }

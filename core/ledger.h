@@ -12,23 +12,30 @@ extern "C" {
 #endif
 
 typedef enum ledger_kind {
-    LEDGER_BASE, LEDGER_ADAPTER, LEDGER_GRADIENT, LEDGER_OPTIMIZER, LEDGER_ACTIVATION, LEDGER_SCRATCH, LEDGER_STAGING, LEDGER_KINDS
+    LEDGER_BASE,
+    LEDGER_ADAPTER,
+    LEDGER_GRADIENT,
+    LEDGER_OPTIMIZER,
+    LEDGER_ACTIVATION,
+    LEDGER_SCRATCH,
+    LEDGER_STAGING,
+    LEDGER_KINDS
 } ledger_kind;
 
 const char *ledger_kind_name(ledger_kind kind); /* "base", "adapter", ... */
 const char *ledger_tier_name(tier where);       /* "device", "pinned", "host", "disk" */
 
 typedef struct ledger_row {
-    char        owner[48], name[48]; /* who asked and for what; rows with equal owner, name, kind and tier are added up */
+    char owner[48], name[48]; /* who asked and for what; rows with equal owner, name, kind and tier are added up */
     ledger_kind kind;
-    tier        where;
-    size_t      bytes;
+    tier where;
+    size_t bytes;
 } ledger_row;
 
 typedef struct ledger {
     ledger_row *rows;
-    size_t      count, capacity;
-    size_t      peak[TIER_COUNT]; /* high-water mark of each tier, bytes */
+    size_t count, capacity;
+    size_t peak[TIER_COUNT]; /* high-water mark of each tier, bytes */
 } ledger;
 
 void ledger_free(ledger *book);
@@ -36,18 +43,18 @@ void ledger_free(ledger *book);
 enum { ARENA_ALIGN = 64 };
 
 typedef struct arena {
-    ledger        *book;
+    ledger *book;
     unsigned char *base[TIER_COUNT]; /* NULL while dry */
-    size_t         used[TIER_COUNT], size[TIER_COUNT];
-    bool           failed; /* a row could not be recorded or a real take did not fit: asked for with arena_status */
+    size_t used[TIER_COUNT], size[TIER_COUNT];
+    bool failed; /* a row could not be recorded or a real take did not fit: asked for with arena_status */
 } arena;
 
 /* Takes `bytes` (rounded up to ARENA_ALIGN), zero-filled by the reservation at first use only; NULL while dry.
  * owner/name are copied. Never fails visibly: arena_status tells after a bind. */
-void       *arena_take(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, size_t bytes);
-tensor      arena_tensor(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, int64_t rows, int64_t cols, dtype type);
-size_t      arena_mark(const arena *a, tier where);
-void        arena_release(arena *a, tier where, size_t mark);
+void *arena_take(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, size_t bytes);
+tensor arena_tensor(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, int64_t rows, int64_t cols, dtype type);
+size_t arena_mark(const arena *a, tier where);
+void arena_release(arena *a, tier where, size_t mark);
 qlft_status arena_status(const arena *a);
 
 #ifdef __cplusplus

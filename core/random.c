@@ -27,7 +27,7 @@ void random_block(uint32_t out[4], random_key key, uint64_t counter_low, uint64_
 random_key random_key_of(uint64_t seed, uint64_t purpose, uint64_t a, uint64_t b)
 {
     random_key key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
-    uint32_t   mixed[4];
+    uint32_t mixed[4];
     random_block(mixed, key, purpose, a);
     key.word[0] = mixed[0];
     key.word[1] = mixed[1];

@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
-typedef struct random_key { uint32_t word[2]; } random_key;
+typedef struct random_key {
+    uint32_t word[2];
+} random_key;
 
 /* Four 32-bit numbers for (key, counter). */
 void random_block(uint32_t out[4], random_key key, uint64_t counter_low, uint64_t counter_high);
@@ -21,8 +23,8 @@ enum { RANDOM_ADAPTER_INIT = 1, RANDOM_SHUFFLE = 2, RANDOM_DROPOUT = 3, RANDOM_S
 
 /* Uniform in [0, 1): element `index` of the stream of `key`. Exactly random_uint(...) * 2^-32 in double for f64. */
 uint32_t random_uint(random_key key, uint64_t index);
-float    random_float(random_key key, uint64_t index); /* 24 bits, [0, 1) */
-double   random_double(random_key key, uint64_t index); /* 53 bits, [0, 1) */
+float random_float(random_key key, uint64_t index);   /* 24 bits, [0, 1) */
+double random_double(random_key key, uint64_t index); /* 53 bits, [0, 1) */
 
 /* order[i] = a permutation of 0 .. count-1, Fisher-Yates from the end, without modulo bias. */
 void random_permutation(random_key key, uint32_t *order, uint32_t count);

@@ -11,7 +11,7 @@ static _Thread_local char message[MESSAGE_BYTES];
 int qlft_exit_status(qlft_status status)
 {
     switch (status) {
-#define X(name, value, exit_status, text) \
+#define X(name, value, exit_status, text)                                                                                                                      \
     case name: return exit_status;
         QLFT_STATUS_LIST(X)
 #undef X
@@ -22,7 +22,7 @@ int qlft_exit_status(qlft_status status)
 const char *qlft_status_text(qlft_status status)
 {
     switch (status) {
-#define X(name, value, exit_status, text) \
+#define X(name, value, exit_status, text)                                                                                                                      \
     case name: return text;
         QLFT_STATUS_LIST(X)
 #undef X

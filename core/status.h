@@ -15,10 +15,10 @@ extern "C" {
 #endif
 
 /* Forwards a failure to the caller. */
-#define QLFT_TRY(expression)                      \
-    do {                                          \
-        qlft_status try_status_ = (expression);   \
-        if (try_status_ != QLFT_OK) return try_status_; \
+#define QLFT_TRY(expression)                                                                                                                                   \
+    do {                                                                                                                                                       \
+        qlft_status try_status_ = (expression);                                                                                                                \
+        if (try_status_ != QLFT_OK) return try_status_;                                                                                                        \
     } while (0)
 
 /* Sets this thread's message and returns `code`:  return status_fail(QLFT_EIO, "%s: %s", path, strerror(errno)); */

@@ -12,10 +12,10 @@ extern "C" {
 typedef enum tier { TIER_DEVICE, TIER_PINNED, TIER_HOST, TIER_DISK, TIER_COUNT } tier;
 
 typedef struct tensor {
-    void   *data;
+    void *data;
     int64_t rows, cols, stride;
-    dtype   type;
-    tier    where;
+    dtype type;
+    tier where;
 } tensor;
 
 static inline tensor tensor_of(void *data, int64_t rows, int64_t cols, dtype type)

@@ -1,7 +1,8 @@
 /* The file of tokenised samples that a dataset maps: written as a stream, validated whole before a byte of it is used.
  *
- * Layout, little-endian: per sample int32 ids [length], then a bit per token (target or not), padded to 4 bytes; cache_entry [samples], aligned to 8; cache_trailer.
- * What is known last stands last, so that writing needs no second pass. Ids and bits: 4.125 bytes a token; writing holds 32 bytes a sample in memory. */
+ * Layout, little-endian: per sample int32 ids [length], then a bit per token (target or not), padded to 4 bytes; cache_entry [samples], aligned to 8;
+ * cache_trailer. What is known last stands last, so that writing needs no second pass. Ids and bits: 4.125 bytes a token; writing holds 32 bytes a sample in
+ * memory. */
 #ifndef DATA_CACHE_H
 #define DATA_CACHE_H
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { CACHE_VERSION = 1 }; /* to be raised when the layout or the making of samples from rows changes: it is part of a file's name */
+enum { CACHE_VERSION = 2 }; /* to be raised when the layout or the making of samples from rows changes: it is part of a file's name */
 
 typedef struct cache_entry {
     uint64_t at; /* bytes from the start of the file */

@@ -138,6 +138,7 @@ static qlft_status take_pieces(builder *b, const made_row *row, const jsonl_row 
         bool kept = row->format == FORMAT_TOKENS || (!row->empty && learns(pieces.labels, pieces.count));
         if (kept) QLFT_TRY(cache_writer_add(&b->writer, &b->counts, pieces.ids, pieces.labels, pieces.count, raw->line, file));
         skipped += !kept;
+        b->counts.idle += kept && !learns(pieces.labels, pieces.count);
         b->counts.unsupervised += !learns(pieces.labels, pieces.count) || row->empty;
     }
     bool any = b->counts.samples > before;
@@ -211,8 +212,8 @@ static void tell_counts(const data_counts *c, const data_options *o)
 {
     if (c->bad) log_warning("%lld of %lld rows are not usable and are skipped", (long long)c->bad, (long long)c->rows);
     if (c->unsupervised)
-        log_warning("%lld of %lld rows have nothing to learn (no target left after the prompt, or after the cut to --seq)", (long long)c->unsupervised,
-                    (long long)c->rows);
+        log_warning("%lld of %lld rows have nothing to learn (no target left after the prompt, or after the cut to --seq)%s", (long long)c->unsupervised,
+                    (long long)c->rows, c->idle ? "; rows of ids are kept all the same" : " and are skipped");
     if (c->truncated)
         log_warning("%lld of %lld rows are longer than --seq %lld and are cut", (long long)c->truncated, (long long)c->rows, (long long)o->max_tokens);
     if (c->dropped)

@@ -21,16 +21,16 @@ extern "C" {
 #define QLFT_VERSION "0.1.0"
 
 /* One list: enumerator, value, exit status of the command line, text. */
-#define QLFT_STATUS_LIST(X)                                                  \
-    X(QLFT_OK, 0, 0, "done")                                                 \
-    X(QLFT_EARG, -1, 2, "wrong option or usage")                             \
-    X(QLFT_EIO, -2, 3, "a file cannot be read or written")                   \
-    X(QLFT_EFORMAT, -3, 3, "a file is not what it should be")                \
-    X(QLFT_ENOMEM, -4, 4, "out of memory")                                   \
-    X(QLFT_EFIT, -5, 4, "does not fit into the memory budget")               \
-    X(QLFT_EDEVICE, -6, 5, "the device failed or is missing")                \
-    X(QLFT_EUNSUPPORTED, -7, 3, "not supported")                             \
-    X(QLFT_ENUMERIC, -8, 6, "a number is not finite or nothing was learned") \
+#define QLFT_STATUS_LIST(X)                                                                                                                                    \
+    X(QLFT_OK, 0, 0, "done")                                                                                                                                   \
+    X(QLFT_EARG, -1, 2, "wrong option or usage")                                                                                                               \
+    X(QLFT_EIO, -2, 3, "a file cannot be read or written")                                                                                                     \
+    X(QLFT_EFORMAT, -3, 3, "a file is not what it should be")                                                                                                  \
+    X(QLFT_ENOMEM, -4, 4, "out of memory")                                                                                                                     \
+    X(QLFT_EFIT, -5, 4, "does not fit into the memory budget")                                                                                                 \
+    X(QLFT_EDEVICE, -6, 5, "the device failed or is missing")                                                                                                  \
+    X(QLFT_EUNSUPPORTED, -7, 3, "not supported")                                                                                                               \
+    X(QLFT_ENUMERIC, -8, 6, "a number is not finite or nothing was learned")                                                                                   \
     X(QLFT_ESIGNAL, -9, 130, "stopped by a signal after saving")
 
 typedef enum qlft_status {
@@ -40,7 +40,7 @@ typedef enum qlft_status {
 } qlft_status;
 
 /* Exit status of the command line for a status, and its short text (borrowed, static). */
-int         qlft_exit_status(qlft_status status);
+int qlft_exit_status(qlft_status status);
 const char *qlft_status_text(qlft_status status);
 
 /* The message of the last failure in this thread; "" if there was none. Valid until this thread's next failing call. */
@@ -71,21 +71,21 @@ typedef enum qlft_option_kind {
 } qlft_option_kind;
 
 typedef struct qlft_option_info {
-    const char      *name, *group;
+    const char *name, *group;
     qlft_option_kind kind;
-    const char      *value;        /* what stands for the value in help: "PATH", "on|off"; NULL for a flag */
-    const char      *choices;      /* "nf4|none": the words that a choice takes; NULL for other kinds */
-    const char      *default_text; /* as one would write it, or in words: "2r"; NULL: none */
-    const char      *unit;         /* NULL: none */
-    const char      *bounds;       /* "1 to 65536", "above 0"; NULL: none */
-    const char      *help;
-    bool             required;
+    const char *value;        /* what stands for the value in help: "PATH", "on|off"; NULL for a flag */
+    const char *choices;      /* "nf4|none": the words that a choice takes; NULL for other kinds */
+    const char *default_text; /* as one would write it, or in words: "2r"; NULL: none */
+    const char *unit;         /* NULL: none */
+    const char *bounds;       /* "1 to 65536", "above 0"; NULL: none */
+    const char *help;
+    bool required;
 } qlft_option_info;
 
 /* Options in the order of help. Two rows may share a name if no command takes both. Borrowed, static; NULL past the end. */
-int                     qlft_option_count(void);
+int qlft_option_count(void);
 const qlft_option_info *qlft_option_at(int index);
-bool                    qlft_option_applies(int index, const char *command);
+bool qlft_option_applies(int index, const char *command);
 /* The one of words[count] that is nearest to `text`, NULL if none is near: "did you mean ...". Borrowed. */
 const char *qlft_nearest(const char *text, const char *const *words, int count);
 
@@ -94,7 +94,7 @@ typedef struct qlft_config qlft_config;
 
 /* Defaults for a command: "train" (also NULL), "plan", "eval", "generate", "export", "tokens", "probe", "inspect", "merge", "quantize", "help". */
 qlft_status qlft_config_new(qlft_config **out, const char *command);
-void        qlft_config_free(qlft_config *c); /* accepts NULL */
+void qlft_config_free(qlft_config *c); /* accepts NULL */
 /* Sets an option by its long name, without dashes. QLFT_EARG names the option, the value, its bounds, or for an unknown name the nearest one.
  * "recipe" reads that YAML file at once: what was or will be set here goes before what a recipe says, in any order. Lists append. */
 qlft_status qlft_config_set(qlft_config *c, const char *key, const char *value);
@@ -113,10 +113,10 @@ typedef struct qlft_metrics {
     int64_t step, steps;       /* optimizer steps done (1 after the first), and of the whole run */
     int64_t tokens;            /* of this step, supervised or not */
     int64_t supervised_tokens; /* of this step */
-    double  loss;              /* mean over supervised tokens */
-    double  grad_norm;         /* before clipping */
-    double  lr;                /* that this step used */
-    double  seconds;           /* of this step */
+    double loss;               /* mean over supervised tokens */
+    double grad_norm;          /* before clipping */
+    double lr;                 /* that this step used */
+    double seconds;            /* of this step */
 } qlft_metrics;
 
 typedef struct qlft_observer { /* any member may be NULL; called from the thread that called the command */
@@ -125,7 +125,7 @@ typedef struct qlft_observer { /* any member may be NULL; called from the thread
     void (*progress)(void *payload, const char *phase, int64_t done, int64_t total, const char *unit);
     void (*step)(void *payload, const qlft_metrics *metrics);
     void (*eval)(void *payload, int64_t step, double loss, int64_t supervised_tokens); /* step 0: before training */
-    const volatile sig_atomic_t *stop; /* non-zero: save what there is and return QLFT_ESIGNAL */
+    const volatile sig_atomic_t *stop;                                                 /* non-zero: save what there is and return QLFT_ESIGNAL */
 } qlft_observer;
 
 /* ---- commands. JSON texts are yours: qlft_free. `observer` may be NULL. ---- */
@@ -145,9 +145,9 @@ qlft_status qlft_plan(char **json_text, const qlft_config *c, const qlft_observe
 qlft_status qlft_eval(char **json_text, const qlft_config *c, const qlft_observer *observer);
 
 typedef struct qlft_answer { /* one answered row of --data */
-    int64_t     line, tokens;
+    int64_t line, tokens;
     const char *file, *prompt, *text, *end; /* end: "stop" or "length" */
-    size_t      prompt_bytes, text_bytes;
+    size_t prompt_bytes, text_bytes;
     const char *error; /* not NULL: the row could not be used */
 } qlft_answer;
 
@@ -167,16 +167,16 @@ qlft_status qlft_generate(char **json_text, const qlft_config *c, const qlft_con
 qlft_status qlft_export(char **json_text, const qlft_config *c, const qlft_observer *observer);
 
 typedef struct qlft_token_row {
-    int64_t            line; /* in its file, 1 for the first; with --text 1 */
-    const char        *file; /* NULL with --text */
-    const char        *text; /* rendered; NULL for a bad row */
-    size_t             text_bytes;
-    const int32_t     *ids, *labels; /* [count]; labels[i] = ids[i] where token i is a target, else -100 */
-    const char *const *pieces;       /* [count]: the bytes of each token, as text shows them; may be part of a character */
-    const size_t      *piece_bytes;  /* [count] */
-    const bool        *special;      /* [count] */
-    size_t             count;
-    const char        *error; /* not NULL: a bad row */
+    int64_t line;     /* in its file, 1 for the first; with --text 1 */
+    const char *file; /* NULL with --text */
+    const char *text; /* rendered; NULL for a bad row */
+    size_t text_bytes;
+    const int32_t *ids, *labels; /* [count]; labels[i] = ids[i] where token i is a target, else -100 */
+    const char *const *pieces;   /* [count]: the bytes of each token, as text shows them; may be part of a character */
+    const size_t *piece_bytes;   /* [count] */
+    const bool *special;         /* [count] */
+    size_t count;
+    const char *error; /* not NULL: a bad row */
 } qlft_token_row;
 /* Calls `row` for each row in order; false ends it. With --on-bad-row stop the first bad row is given too, then QLFT_EFORMAT. */
 qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const qlft_token_row *row), void *payload, const qlft_observer *observer);

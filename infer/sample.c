@@ -3,7 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct candidate { double weight; int32_t id; } candidate;
+typedef struct candidate {
+    double weight;
+    int32_t id;
+} candidate;
 
 /* Falling weight; of equal ones the lower id first, so that the order is total. */
 static int compare(const void *a, const void *b)
@@ -28,7 +31,7 @@ static int64_t likeliest(const float *logits, int64_t vocabulary)
 static int64_t cut(const candidate *sorted, int64_t count, const sample_options *o, double *sum)
 {
     int64_t kept = o->top_k > 0 && o->top_k < count ? o->top_k : count;
-    double  all = 0.0;
+    double all = 0.0;
     for (int64_t i = 0; i < kept; i++) all += sorted[i].weight;
     *sum = 0.0;
     for (int64_t i = 0; i < kept; i++) {
@@ -48,9 +51,9 @@ qlft_status sample_token(int32_t *out, const float *logits, int64_t vocabulary, 
     if (!c) return status_fail(QLFT_ENOMEM, "out of memory for %lld candidates", (long long)vocabulary);
     for (int64_t i = 0; i < vocabulary; i++) c[i] = (candidate){exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};
     qsort(c, (size_t)vocabulary, sizeof *c, compare);
-    double  sum = 0.0, seen = 0.0;
+    double sum = 0.0, seen = 0.0;
     int64_t kept = cut(c, vocabulary, o, &sum);
-    double  drawn = random_double(random_key_of(o->seed, RANDOM_SAMPLE, position, 0), 0) * sum;
+    double drawn = random_double(random_key_of(o->seed, RANDOM_SAMPLE, position, 0), 0) * sum;
     *out = c[kept - 1].id;
     for (int64_t i = 0; i < kept; i++) {
         seen += c[i].weight;

@@ -10,9 +10,9 @@ extern "C" {
 #endif
 
 typedef struct sample_options {
-    double   temperature; /* 0: the likeliest token (of equal ones the first) */
-    double   top_p;       /* the smallest set of likeliest tokens with this probability; 1: all */
-    int64_t  top_k;       /* this many likeliest tokens; 0: all */
+    double temperature; /* 0: the likeliest token (of equal ones the first) */
+    double top_p;       /* the smallest set of likeliest tokens with this probability; 1: all */
+    int64_t top_k;      /* this many likeliest tokens; 0: all */
     uint64_t seed;
 } sample_options;
 

@@ -25,9 +25,9 @@ struct adapter_kind {
     void (*backward_dropped)(const linear_context *c, const linear *l, tensor dx, tensor t);
 };
 
-extern const adapter_kind *const adapters[]; /* ends with NULL */
-const adapter_kind              *adapter_find(const char *name); /* NULL if unknown */
-extern const adapter_kind        adapter_lora;
+extern const adapter_kind *const adapters[];        /* ends with NULL */
+const adapter_kind *adapter_find(const char *name); /* NULL if unknown */
+extern const adapter_kind adapter_lora;
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@ static int64_t pair_row(int64_t row, int64_t size)
 static qlft_status copy_b(float *out, const gguf_lora_module *m, const float *b)
 {
     const linear *l = m->l;
-    int64_t       size = m->permuted_heads ? l->out / m->permuted_heads : 0;
-    bool          learned = false;
+    int64_t size = m->permuted_heads ? l->out / m->permuted_heads : 0;
+    bool learned = false;
     for (int64_t row = 0; row < l->out; row++) {
         int64_t to = size ? pair_row(row, size) : row;
         for (int r = 0; r < l->rank; r++) {
@@ -32,9 +32,9 @@ static qlft_status copy_b(float *out, const gguf_lora_module *m, const float *b)
 qlft_status gguf_lora_write(const char *path, const char *architecture, const gguf_lora_module *modules, int count, const float *master, double scale, int rank)
 {
     qlft_status status = QLFT_OK;
-    int64_t     rows = 0, at = 0;
+    int64_t rows = 0, at = 0;
     for (int i = 0; i < count; i++) rows += modules[i].l->out;
-    float           *b = malloc((size_t)(rows * rank) * sizeof *b);
+    float *b = malloc((size_t)(rows * rank) * sizeof *b);
     gguf_out_tensor *tensors = calloc(2 * (size_t)count, sizeof *tensors);
     char(*names)[112] = calloc(2 * (size_t)count, sizeof *names);
     if (!b || !tensors || !names) {
@@ -50,8 +50,10 @@ qlft_status gguf_lora_write(const char *path, const char *architecture, const gg
         tensors[2 * i + 1] = (gguf_out_tensor){names[2 * i + 1], DTYPE_F32, 2, {l->out, l->rank}, b + at};
         at += l->out * l->rank;
     }
-    const gguf_out_value values[] = {{"general.architecture", GGUF_STRING, architecture, 0}, {"general.type", GGUF_STRING, "adapter", 0},
-                                     {"general.name", GGUF_STRING, "qlft adapter", 0},       {"adapter.type", GGUF_STRING, "lora", 0},
+    const gguf_out_value values[] = {{"general.architecture", GGUF_STRING, architecture, 0},
+                                     {"general.type", GGUF_STRING, "adapter", 0},
+                                     {"general.name", GGUF_STRING, "qlft adapter", 0},
+                                     {"adapter.type", GGUF_STRING, "lora", 0},
                                      {"adapter.lora.alpha", GGUF_F32, NULL, scale * rank}};
     status = gguf_write(path, values, (int)(sizeof values / sizeof values[0]), tensors, 2 * count);
 done:

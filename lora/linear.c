@@ -15,7 +15,7 @@ static bool linear_drops(const linear_context *c, const linear *l)
 void linear_forward(const linear_context *c, const linear *l, tensor y, tensor x, tensor u, float beta)
 {
     ops_product terms[2] = {{x, linear_base(c, l), true}};
-    int         count = 1;
+    int count = 1;
     if (l->adapter) terms[count++] = l->adapter->forward(c, l, x, u);
     c->ops->gemm(c->dev, y, terms, count, 1.0f, l->bias, beta);
 }
@@ -23,12 +23,12 @@ void linear_forward(const linear_context *c, const linear *l, tensor y, tensor x
 void linear_backward(const linear_context *c, linear *const *group, const tensor *dy, const tensor *u, int count, tensor x, tensor dx)
 {
     ops_product terms[6] = {{x, {0}, false}};
-    int         used = 0;
+    int used = 0;
     for (int i = 0; i < count; i++) {
         linear *l = group[i];
         if (dx.data) terms[used++] = (ops_product){dy[i], linear_base(c, l), false};
         if (!l->adapter) continue;
-        tensor      t = tensor_of(c->low_rank[i].data, x.rows, l->rank, x.type);
+        tensor t = tensor_of(c->low_rank[i].data, x.rows, l->rank, x.type);
         ops_product part = l->adapter->backward(c, l, dy[i], x, u[i], t);
         if (dx.data && !linear_drops(c, l)) terms[used++] = part;
     }

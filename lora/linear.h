@@ -8,36 +8,36 @@
 extern "C" {
 #endif
 
-typedef struct linear       linear;
+typedef struct linear linear;
 typedef struct adapter_kind adapter_kind;
 
 /* What every call of a pass shares. */
 typedef struct linear_context {
-    device          *dev;
+    device *dev;
     const ops_table *ops;
-    bool             training;   /* dropout acts */
-    uint64_t         seed;       /* of dropout */
-    uint64_t         micro_step; /* counts micro-batches of the whole run: no two share a mask */
-    tensor           dropped;    /* [N, largest in] scratch of the compute type; data NULL unless dropout > 0 */
-    tensor           low_rank[3]; /* [N, R] scratch of the compute type for the backward pass of up to three linears of one input */
+    bool training;       /* dropout acts */
+    uint64_t seed;       /* of dropout */
+    uint64_t micro_step; /* counts micro-batches of the whole run: no two share a mask */
+    tensor dropped;      /* [N, largest in] scratch of the compute type; data NULL unless dropout > 0 */
+    tensor low_rank[3];  /* [N, R] scratch of the compute type for the backward pass of up to three linears of one input */
 } linear_context;
 
 struct linear {
-    char      name[96]; /* as in the checkpoint, without ".weight": "model.layers.3.self_attn.q_proj" */
-    uint64_t  site;     /* number of this matrix in its model: dropout and initialisation are keyed by it */
-    int64_t   out, in;
-    bool      quantized;
-    nf4_matrix nf4;   /* if quantized */
-    tensor    dense;  /* else: BF16 or F32 [out, in] */
-    float    *bias;   /* F32 [out] or NULL */
+    char name[96]; /* as in the checkpoint, without ".weight": "model.layers.3.self_attn.q_proj" */
+    uint64_t site; /* number of this matrix in its model: dropout and initialisation are keyed by it */
+    int64_t out, in;
+    bool quantized;
+    nf4_matrix nf4; /* if quantized */
+    tensor dense;   /* else: BF16 or F32 [out, in] */
+    float *bias;    /* F32 [out] or NULL */
 
     const adapter_kind *adapter; /* NULL: frozen */
-    int       rank;
-    float     scale;   /* alpha / r, or alpha / sqrt(r) */
-    float     dropout;
-    int64_t   offset;  /* of A in the flat parameter arrays; B follows at offset + rank * in */
-    tensor    a, b;    /* [R, in], [out, R], compute type, views into the flat weights */
-    tensor    da, db;  /* F32, views into the flat gradients */
+    int rank;
+    float scale; /* alpha / r, or alpha / sqrt(r) */
+    float dropout;
+    int64_t offset; /* of A in the flat parameter arrays; B follows at offset + rank * in */
+    tensor a, b;    /* [R, in], [out, R], compute type, views into the flat weights */
+    tensor da, db;  /* F32, views into the flat gradients */
 };
 
 /* y [N, out] = beta * y + base(x) + adapter(x): parts summed in FP32 and rounded once. x [N, in]; u [N, R] (compute type) keeps what the backward pass

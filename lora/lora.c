@@ -13,7 +13,7 @@ static int64_t lora_parameters(const linear *l)
 static void lora_attach(linear *l, void *weights, dtype type, float *gradients)
 {
     int64_t split = (int64_t)l->rank * l->in;
-    char   *at = weights ? (char *)weights + (size_t)l->offset * dtype_bytes(type) : NULL;
+    char *at = weights ? (char *)weights + (size_t)l->offset * dtype_bytes(type) : NULL;
     l->a = tensor_of(at, l->rank, l->in, type);
     l->b = tensor_of(at ? at + (size_t)split * dtype_bytes(type) : NULL, l->out, l->rank, type);
     l->da = tensor_of(gradients ? gradients + l->offset : NULL, l->rank, l->in, DTYPE_F32);
@@ -23,9 +23,9 @@ static void lora_attach(linear *l, void *weights, dtype type, float *gradients)
 /* As PEFT: A is Kaiming-uniform with a = sqrt(5), that is, uniform within +-1/sqrt(in); B is zero. */
 static void lora_init(const linear *l, float *master, uint64_t seed)
 {
-    int64_t    split = (int64_t)l->rank * l->in;
+    int64_t split = (int64_t)l->rank * l->in;
     random_key key = random_key_of(seed, RANDOM_ADAPTER_INIT, l->site, 0);
-    double     bound = 1.0 / sqrt((double)l->in);
+    double bound = 1.0 / sqrt((double)l->in);
     for (int64_t i = 0; i < split; i++) master[l->offset + i] = (float)((2.0 * random_double(key, (uint64_t)i) - 1.0) * bound);
     memset(master + l->offset + split, 0, (size_t)(l->rank * l->out) * sizeof *master);
 }
@@ -62,7 +62,7 @@ static ops_product lora_backward(const linear_context *c, linear *l, tensor dy, 
 
 static void lora_backward_dropped(const linear_context *c, const linear *l, tensor dx, tensor t)
 {
-    tensor      part = tensor_of(c->dropped.data, dx.rows, dx.cols, dx.type);
+    tensor part = tensor_of(c->dropped.data, dx.rows, dx.cols, dx.type);
     ops_product term = {t, ops_dense(l->a), false};
     c->ops->gemm(c->dev, part, &term, 1, 1.0f, NULL, 0.0f);
     c->ops->dropout(c->dev, dx, part, l->dropout, lora_mask_key(c, l), true);

@@ -28,9 +28,21 @@ int peft_vllm_rank(int rank)
 /* Keys that, with a value that is neither null, false, empty nor the neutral one, mean mathematics that a plain LoRA does not have. */
 static const struct {
     const char *key, *neutral;
-} refused[] = {{"use_dora", NULL},        {"rank_pattern", NULL},     {"alpha_pattern", NULL},   {"modules_to_save", NULL},      {"layer_replication", NULL},
-               {"fan_in_fan_out", NULL},  {"bias", "none"},           {"lora_bias", NULL},       {"trainable_token_indices", NULL}, {"target_parameters", NULL},
-               {"use_qalora", NULL},      {"use_bdlora", NULL},       {"alora_invocation_tokens", NULL}, {"megatron_config", NULL}, {"velora_config", NULL}};
+} refused[] = {{"use_dora", NULL},
+               {"rank_pattern", NULL},
+               {"alpha_pattern", NULL},
+               {"modules_to_save", NULL},
+               {"layer_replication", NULL},
+               {"fan_in_fan_out", NULL},
+               {"bias", "none"},
+               {"lora_bias", NULL},
+               {"trainable_token_indices", NULL},
+               {"target_parameters", NULL},
+               {"use_qalora", NULL},
+               {"use_bdlora", NULL},
+               {"alora_invocation_tokens", NULL},
+               {"megatron_config", NULL},
+               {"velora_config", NULL}};
 
 static bool value_is_neutral(const json_t *value, const char *neutral)
 {
@@ -43,7 +55,7 @@ static bool value_is_neutral(const json_t *value, const char *neutral)
 static qlft_status read_config(peft_config *out, const json_t *config, const char *path)
 {
     const char *type = NULL;
-    int64_t     rank = 0;
+    int64_t rank = 0;
     QLFT_TRY(json_get_string(&type, config, "peft_type", "LORA", path));
     if (strcmp(type, adapter_lora.peft_type) != 0) return status_fail(QLFT_EUNSUPPORTED, "%s: peft_type %s is not supported, only LORA", path, type);
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
@@ -69,7 +81,7 @@ static const char *peft_path(const peft_adapter *p)
 static bool split_name(char *module, size_t bytes, char *which, const char *name)
 {
     static const char tail_a[] = ".lora_A.weight", tail_b[] = ".lora_B.weight";
-    size_t            length = strlen(name), head = sizeof prefix - 1, tail = sizeof tail_a - 1;
+    size_t length = strlen(name), head = sizeof prefix - 1, tail = sizeof tail_a - 1;
     if (length <= head + tail || memcmp(name, prefix, head) != 0 || length - head - tail >= bytes) return false;
     const char *end = name + length - tail;
     if (memcmp(end, tail_a, tail) == 0)
@@ -89,9 +101,10 @@ static qlft_status collect_modules(peft_adapter *p)
     /* Entries are sorted by name, so that A and B of a module follow each other. */
     for (int i = 0; i < p->file.count; i++) {
         const safetensors_entry *e = &p->file.entries[i];
-        char                     name[sizeof p->modules->name], which = 0;
+        char name[sizeof p->modules->name], which = 0;
         if (!split_name(name, sizeof name, &which, e->name))
-            return status_fail(QLFT_EUNSUPPORTED, "%s: tensor %s is not a lora_A or lora_B weight; leaving it out would change the adapter", peft_path(p), e->name);
+            return status_fail(QLFT_EUNSUPPORTED, "%s: tensor %s is not a lora_A or lora_B weight; leaving it out would change the adapter", peft_path(p),
+                               e->name);
         if (e->rank != 2) return status_fail(QLFT_EFORMAT, "%s: tensor %s has %d dimensions, expected 2", peft_path(p), e->name, e->rank);
         peft_module *last = p->count ? &p->modules[p->count - 1] : NULL;
         if (!last || strcmp(last->name, name) != 0) {
@@ -109,7 +122,7 @@ static qlft_status collect_modules(peft_adapter *p)
 
 qlft_status peft_open(peft_adapter *out, const char *folder)
 {
-    json_t     *config = NULL;
+    json_t *config = NULL;
     qlft_status status = QLFT_OK;
     memset(out, 0, sizeof *out);
     out->folder = strdup(folder);
@@ -141,8 +154,8 @@ void peft_close(peft_adapter *p)
 static qlft_status read_matrix(float *out, const peft_adapter *p, const safetensors_entry *e, int64_t rows, int64_t cols)
 {
     if (e->shape[0] != rows || e->shape[1] != cols)
-        return status_fail(QLFT_EFORMAT, "%s: tensor %s is [%lld, %lld], the base and r ask for [%lld, %lld]; is this an adapter of another model?", peft_path(p), e->name,
-                           (long long)e->shape[0], (long long)e->shape[1], (long long)rows, (long long)cols);
+        return status_fail(QLFT_EFORMAT, "%s: tensor %s is [%lld, %lld], the base and r ask for [%lld, %lld]; is this an adapter of another model?",
+                           peft_path(p), e->name, (long long)e->shape[0], (long long)e->shape[1], (long long)rows, (long long)cols);
     QLFT_TRY(safetensors_to_f32(out, e, 0, e->count));
     for (int64_t i = 0; i < e->count; i++)
         if (!isfinite(out[i])) return status_fail(QLFT_EFORMAT, "%s: tensor %s is not finite at index %lld", peft_path(p), e->name, (long long)i);
@@ -172,8 +185,8 @@ static int compare_names(const void *a, const void *b)
 static json_t *target_names(linear *const *list, int count, int layers)
 {
     const char **names = calloc((size_t)count, sizeof *names);
-    json_t      *out = json_array();
-    int          distinct = 0;
+    json_t *out = json_array();
+    int distinct = 0;
     if (!names || !out) goto failed;
     for (int i = 0; i < count; i++) {
         int seen = 0;
@@ -202,16 +215,17 @@ static json_t *whole_or_real(double value)
 
 static qlft_status write_config(const char *folder, linear *const *list, int count, int layers, const peft_config *c, const char *base)
 {
-    json_t     *names = target_names(list, count, layers);
-    json_t     *alpha = whole_or_real(c->alpha);
-    json_t     *config = names && alpha ? json_pack("{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:o, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}", "alpha_pattern",
-                                                    "auto_mapping", "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1, "init_lora_weights", 1,
-                                                    "layer_replication", "layers_pattern", "layers_to_transform", "lora_alpha", alpha, "lora_dropout", c->dropout, "modules_to_save",
-                                                    "peft_type", adapter_lora.peft_type, "r", c->rank, "rank_pattern", "revision", "target_modules", names, "task_type", "CAUSAL_LM",
-                                                    "use_dora", 0, "use_rslora", (int)c->rslora)
-                                        : NULL;
+    json_t *names = target_names(list, count, layers);
+    json_t *alpha = whole_or_real(c->alpha);
+    json_t *config = names && alpha
+                         ? json_pack("{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:o, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
+                                     "alpha_pattern", "auto_mapping", "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1,
+                                     "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform", "lora_alpha", alpha, "lora_dropout",
+                                     c->dropout, "modules_to_save", "peft_type", adapter_lora.peft_type, "r", c->rank, "rank_pattern", "revision",
+                                     "target_modules", names, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora", (int)c->rslora)
+                         : NULL;
     if (!config) return status_fail(QLFT_ENOMEM, "out of memory for adapter_config.json (or %s is not UTF-8)", base);
-    char       *path = path_join(folder, "adapter_config.json");
+    char *path = path_join(folder, "adapter_config.json");
     qlft_status status = path ? json_write_file(config, path) : status_fail(QLFT_ENOMEM, "out of memory");
     free(path);
     json_decref(config);
@@ -221,22 +235,25 @@ static qlft_status write_config(const char *folder, linear *const *list, int cou
 static qlft_status check_values(const linear *l, const float *master, bool allow_zero_b)
 {
     const float *values = master + l->offset;
-    int64_t      split = l->rank * l->in, count = split + l->rank * l->out;
-    bool         learned = false;
+    int64_t split = l->rank * l->in, count = split + l->rank * l->out;
+    bool learned = false;
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(values[i])) return status_fail(QLFT_ENUMERIC, "the adapter of %s holds a value that is not finite; it is not written", l->name);
         if (i >= split && values[i] != 0.0f) learned = true;
     }
     if (learned || allow_zero_b) return QLFT_OK;
-    return status_fail(QLFT_ENUMERIC, "lora_B of %s is all zero: the adapter would do nothing there, so it is not written; train more steps (the first ones of a warm-up run at rate 0)", l->name);
+    return status_fail(
+        QLFT_ENUMERIC,
+        "lora_B of %s is all zero: the adapter would do nothing there, so it is not written; train more steps (the first ones of a warm-up run at rate 0)",
+        l->name);
 }
 
-qlft_status peft_write(const char *folder, linear *const *list, int count, int layers, const float *master, const peft_config *config, const char *base, bool allow_zero_b,
-                       char sha256[SHA256_HEX_BYTES])
+qlft_status peft_write(const char *folder, linear *const *list, int count, int layers, const float *master, const peft_config *config, const char *base,
+                       bool allow_zero_b, char sha256[SHA256_HEX_BYTES])
 {
     static const char *const metadata[] = {"format", "pt", NULL};
-    qlft_status              status = QLFT_OK;
-    safetensors_out         *tensors = calloc(2 * (size_t)count, sizeof *tensors);
+    qlft_status status = QLFT_OK;
+    safetensors_out *tensors = calloc(2 * (size_t)count, sizeof *tensors);
     char(*names)[NAME_BYTES] = calloc(2 * (size_t)count, sizeof *names);
     char *path = path_join(folder, "adapter_model.safetensors");
     if (!tensors || !names || !path) {

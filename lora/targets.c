@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct target { char *name; bool used; } target;
+typedef struct target {
+    char *name;
+    bool used;
+} target;
 
 struct targets {
-    bool        all;
-    target     *list;
-    int         count;
+    bool all;
+    target *list;
+    int count;
     pcre2_code *pattern;
-    char       *text;
+    char *text;
 };
 
 void targets_close(targets *t)
@@ -27,13 +30,14 @@ void targets_close(targets *t)
 
 static qlft_status targets_compile(targets *t, const char *text)
 {
-    int        code = 0;
+    int code = 0;
     PCRE2_SIZE at = 0;
     t->pattern = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF, &code, &at, NULL);
     if (t->pattern) return QLFT_OK;
     PCRE2_UCHAR why[160] = {0};
     pcre2_get_error_message(code, why, sizeof why);
-    return status_fail(QLFT_EARG, "--targets %s: not a regular expression (%s at character %zu); give names like q_proj,v_proj or all-linear", text, (const char *)why, (size_t)at);
+    return status_fail(QLFT_EARG, "--targets %s: not a regular expression (%s at character %zu); give names like q_proj,v_proj or all-linear", text,
+                       (const char *)why, (size_t)at);
 }
 
 static qlft_status targets_split(targets *t)
@@ -53,7 +57,7 @@ static qlft_status targets_split(targets *t)
 qlft_status targets_open(targets **out, const char *text)
 {
     qlft_status status = QLFT_OK;
-    targets    *t = calloc(1, sizeof *t);
+    targets *t = calloc(1, sizeof *t);
     *out = NULL;
     if (!t || !(t->text = strdup(text))) {
         targets_close(t);
@@ -87,9 +91,9 @@ bool targets_match(targets *t, const char *module)
     if (t->all) return true;
     if (t->pattern) return targets_match_pattern(t, module);
     size_t length = strlen(module);
-    bool   matched = false;
+    bool matched = false;
     for (int i = 0; i < t->count; i++) {
-        size_t      size = strlen(t->list[i].name);
+        size_t size = strlen(t->list[i].name);
         const char *tail = size <= length ? module + length - size : NULL;
         if (!tail || strcmp(tail, t->list[i].name) != 0 || (tail != module && tail[-1] != '.')) continue;
         t->list[i].used = true;

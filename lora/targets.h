@@ -13,9 +13,9 @@ typedef struct targets targets;
 /* As PEFT reads target_modules: a list matches a module whose name is an entry or ends in ".entry"; a text with characters that no name has is a regular
  * expression (PCRE2) that must match the whole name. */
 qlft_status targets_open(targets **out, const char *text);
-void        targets_close(targets *t); /* accepts NULL */
+void targets_close(targets *t); /* accepts NULL */
 /* Marks the entry that matched as used. */
-bool        targets_match(targets *t, const char *module);
+bool targets_match(targets *t, const char *module);
 /* QLFT_EARG that names an entry that no module of the model matched. `known` lists what there is, for the message. */
 qlft_status targets_check_used(const targets *t, const char *known);
 

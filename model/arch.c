@@ -18,10 +18,23 @@ static const tensor_name llama_names[TENSOR_ROLES] = {
 };
 
 /* Keys of other families: present in a config with an effective value they mean a model that these rows do not compute. */
-static const char *const plain_refuse_keys[] = {
-    "sliding_window", "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "embedding_multiplier", "attention_multiplier",
-    "residual_multiplier", "logits_scaling", "num_local_experts", "num_experts", "no_rope_layers", "layer_types", "clip_qkv", "qk_layernorm", "use_qk_norm",
-    "num_nextn_predict_layers", NULL};
+static const char *const plain_refuse_keys[] = {"sliding_window",
+                                                "attn_logit_softcapping",
+                                                "final_logit_softcapping",
+                                                "query_pre_attn_scalar",
+                                                "embedding_multiplier",
+                                                "attention_multiplier",
+                                                "residual_multiplier",
+                                                "logits_scaling",
+                                                "num_local_experts",
+                                                "num_experts",
+                                                "no_rope_layers",
+                                                "layer_types",
+                                                "clip_qkv",
+                                                "qk_layernorm",
+                                                "use_qk_norm",
+                                                "num_nextn_predict_layers",
+                                                NULL};
 
 const arch archs[] = {
     {"llama", "LlamaForCausalLM", "llama", llama_names, true, plain_refuse_keys},

@@ -21,7 +21,7 @@ static void mlp_half(model *m, block *b, tensor d_x, block_acts *a, const pass *
 /* Steps 5 to 1: d_x holds the gradient of x_mid and becomes that of x. */
 static void attention_half(model *m, int layer, tensor d_x, tensor x, block_acts *a, const pass *p)
 {
-    block                *b = &m->blocks[layer];
+    block *b = &m->blocks[layer];
     const linear_context *c = &p->linear;
     tensor o = tensor_rows(a->o, 0, p->n), d_o = tensor_rows(m->d_o, 0, p->n), u_o = tensor_rows(a->u[TENSOR_O], 0, p->n);
     tensor h = tensor_rows(m->normed, 0, p->n), d_h = tensor_rows(m->d_normed, 0, p->n);

@@ -26,10 +26,10 @@ static void attend(model *m, int layer, block_acts *a, const pass *p, tensor q, 
 
 static void attention_half(model *m, int layer, tensor x, block_acts *a, const pass *p)
 {
-    block                *b = &m->blocks[layer];
+    block *b = &m->blocks[layer];
     const linear_context *c = &p->linear;
-    tensor                h = tensor_rows(m->normed, 0, p->n), x_mid = tensor_rows(a->x_mid, 0, p->n);
-    tensor                q = tensor_rows(a->q, 0, p->n), k = tensor_rows(a->k, 0, p->n), v = tensor_rows(a->v, 0, p->n);
+    tensor h = tensor_rows(m->normed, 0, p->n), x_mid = tensor_rows(a->x_mid, 0, p->n);
+    tensor q = tensor_rows(a->q, 0, p->n), k = tensor_rows(a->k, 0, p->n), v = tensor_rows(a->v, 0, p->n);
     m->ops->norm_forward(m->dev, h, a->rstd_attention, x, b->norm_attention, 0.0f, (float)m->dims.norm_eps);
     linear_forward(c, &b->linears[TENSOR_Q], q, h, tensor_rows(a->u[TENSOR_Q], 0, p->n), 0.0f);
     linear_forward(c, &b->linears[TENSOR_K], k, h, tensor_rows(a->u[TENSOR_K], 0, p->n), 0.0f);
@@ -43,7 +43,7 @@ static void attention_half(model *m, int layer, tensor x, block_acts *a, const p
 
 void block_forward(model *m, int layer, tensor x_out, tensor x, block_acts *a, const pass *p)
 {
-    block                *b = &m->blocks[layer];
+    block *b = &m->blocks[layer];
     const linear_context *c = &p->linear;
     attention_half(m, layer, x, a, p);
     tensor h = tensor_rows(m->normed, 0, p->n), hidden = tensor_rows(m->hidden, 0, p->n), x_mid = tensor_rows(a->x_mid, 0, p->n);

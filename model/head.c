@@ -28,7 +28,7 @@ static void head_logits(model *m, int64_t rows, tensor logits)
 /* Gradients of one chunk, from dlogits back to the rows of d_x. */
 static void head_backward(model *m, int64_t rows, tensor dlogits)
 {
-    tensor      x = tensor_rows(m->head_rows, 0, rows), d_h = tensor_rows(m->head_normed, 0, rows), d_rows = tensor_rows(m->d_head_rows, 0, rows);
+    tensor x = tensor_rows(m->head_rows, 0, rows), d_h = tensor_rows(m->head_normed, 0, rows), d_rows = tensor_rows(m->d_head_rows, 0, rows);
     ops_product product = {dlogits, ops_dense(m->head), false};
     m->ops->gemm(m->dev, d_h, &product, 1, 1.0f, NULL, 0.0f);
     memset(d_rows.data, 0, (size_t)rows * row_bytes(d_rows));
@@ -52,7 +52,8 @@ static void head_chunk(model *m, const model_batch *b, int64_t rows, bool gradie
     tensor hidden = m->inputs[m->dims.layers], logits = tensor_rows(m->head_logits, 0, rows), dlogits = dlogits_over(m, logits);
     for (int64_t i = 0; i < rows; i++) {
         m->head_targets[i] = b->targets[m->head_index[i]];
-        memcpy((char *)m->head_rows.data + (size_t)i * row_bytes(hidden), (char *)hidden.data + (size_t)m->head_index[i] * row_bytes(hidden), row_bytes(hidden));
+        memcpy((char *)m->head_rows.data + (size_t)i * row_bytes(hidden), (char *)hidden.data + (size_t)m->head_index[i] * row_bytes(hidden),
+               row_bytes(hidden));
     }
     head_logits(m, rows, logits);
     if (!gradient) dlogits.data = NULL;

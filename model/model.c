@@ -12,7 +12,7 @@
 static qlft_status choose_head(model *m)
 {
     source_tensor head, embed;
-    int64_t       rows, cols;
+    int64_t rows, cols;
     model_matrix_size(m, TENSOR_HEAD, &rows, &cols);
     QLFT_TRY(source_find(&embed, &m->source, TENSOR_EMBED, -1, false, rows, cols, false));
     QLFT_TRY(source_find(&head, &m->source, TENSOR_HEAD, -1, false, rows, cols, m->dims.tied));
@@ -23,7 +23,8 @@ static qlft_status choose_head(model *m)
     safetensors_forget(&m->source.weights, embed.entry);
     m->own_head = !equal;
     if (!equal)
-        log_warning("%s: tie_word_embeddings is true, but the file holds a %s with other values; it is used, as transformers does, but other servers take the embedding instead",
+        log_warning("%s: tie_word_embeddings is true, but the file holds a %s with other values; it is used, as transformers does, but other servers take the "
+                    "embedding instead",
                     m->source.path, head.name);
     return QLFT_OK;
 }
@@ -32,7 +33,7 @@ static qlft_status choose_head(model *m)
 static qlft_status check_tensors(const model *m)
 {
     source_tensor found;
-    int64_t       rows, cols;
+    int64_t rows, cols;
     for (int layer = 0; layer < m->dims.layers; layer++)
         for (int role = 0; role < TENSOR_BLOCK_END; role++) {
             model_matrix_size(m, (tensor_role)role, &rows, &cols);
@@ -43,7 +44,9 @@ static qlft_status check_tensors(const model *m)
     const char *stray = source_stray(&m->source);
     if (!stray) return QLFT_OK;
     if (strstr(stray, "scale"))
-        return status_fail(QLFT_EUNSUPPORTED, "%s: tensor %s looks like the scale of a quantized weight, and leaving it out would give wrong weights; use the unquantized model", m->source.path, stray);
+        return status_fail(QLFT_EUNSUPPORTED,
+                           "%s: tensor %s looks like the scale of a quantized weight, and leaving it out would give wrong weights; use the unquantized model",
+                           m->source.path, stray);
     log_warning("%s: tensor %s (and perhaps others) is not part of a %s model and is not used", m->source.path, stray, m->dims.kind->model_type);
     return QLFT_OK;
 }
@@ -52,9 +55,9 @@ static qlft_status name_linears(model *m)
 {
     for (int layer = 0; layer < m->dims.layers; layer++)
         for (int role = 0; role < BLOCK_LINEARS; role++) {
-            linear     *l = &m->blocks[layer].linears[role];
+            linear *l = &m->blocks[layer].linears[role];
             const char *pattern = m->dims.kind->names[role].hf, *hole = strstr(pattern, "%d");
-            int         used = snprintf(l->name, sizeof l->name, "%.*s%d%s", (int)(hole - pattern), pattern, layer, hole + 2);
+            int used = snprintf(l->name, sizeof l->name, "%.*s%d%s", (int)(hole - pattern), pattern, layer, hole + 2);
             if (used < 0 || (size_t)used >= sizeof l->name) return status_fail(QLFT_EUNSUPPORTED, "the module name %s is too long", pattern);
             l->site = (uint64_t)layer * BLOCK_LINEARS + (uint64_t)role;
             model_matrix_size(m, (tensor_role)role, &l->out, &l->in);
@@ -65,7 +68,7 @@ static qlft_status name_linears(model *m)
 qlft_status model_open(model **out, device *dev, const char *base)
 {
     qlft_status status;
-    model      *m = calloc(1, sizeof *m);
+    model *m = calloc(1, sizeof *m);
     *out = NULL;
     if (!m) return status_fail(QLFT_ENOMEM, "out of memory");
     m->dev = dev;
@@ -129,7 +132,8 @@ qlft_status model_adapt_linear(model *m, linear *l, const adapter_kind *kind, in
 {
     int64_t most = l->in < l->out ? l->in : l->out;
     if (rank < 1 || rank > most)
-        return status_fail(QLFT_EARG, "--r %d: %s is [%lld, %lld], so the rank can be 1 to %lld", rank, l->name, (long long)l->out, (long long)l->in, (long long)most);
+        return status_fail(QLFT_EARG, "--r %d: %s is [%lld, %lld], so the rank can be 1 to %lld", rank, l->name, (long long)l->out, (long long)l->in,
+                           (long long)most);
     l->adapter = kind;
     l->rank = rank;
     l->scale = scale;
@@ -157,8 +161,10 @@ qlft_status model_adapt(model *m, const adapter_kind *kind, targets *wanted, int
             linear *l = &m->blocks[layer].linears[role];
             if (targets_match(wanted, l->name)) QLFT_TRY(model_adapt_linear(m, l, kind, rank, scale, dropout));
         }
-    QLFT_TRY(targets_check_used(wanted, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj (the head and the embedding cannot be targets in this version)"));
-    if (!m->adapter) return status_fail(QLFT_EARG, "--targets matches no layer of this model; it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+    QLFT_TRY(targets_check_used(
+        wanted, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj (the head and the embedding cannot be targets in this version)"));
+    if (!m->adapter)
+        return status_fail(QLFT_EARG, "--targets matches no layer of this model; it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
     model_number_parameters(m);
     return QLFT_OK;
 }
@@ -191,9 +197,9 @@ static void bind_adapters(model *m, arena *a)
 /* The largest tensor at full precision, and the scales of the largest matrix: needed while loading, gone when training. */
 static void bind_staging(model *m, arena *a)
 {
-    size_t  mark = arena_mark(a, TIER_DEVICE);
+    size_t mark = arena_mark(a, TIER_DEVICE);
     int64_t most = 0, most_blocks = 0, rows, cols;
-    size_t  bytes = 0;
+    size_t bytes = 0;
     for (int role = 0; role < TENSOR_ROLES; role++) {
         source_tensor found;
         model_matrix_size(m, (tensor_role)role, &rows, &cols);
@@ -216,9 +222,9 @@ static void bind_staging(model *m, arena *a)
 static void bind_acts(model *m, arena *a)
 {
     const shape *s = &m->dims;
-    int64_t      query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
-    dtype        compute = m->options.compute;
-    bool         all = m->options.backward;
+    int64_t query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
+    dtype compute = m->options.compute;
+    bool all = m->options.backward;
     for (int i = 0; i <= s->layers; i++) {
         /* Without a backward pass two buffers take turns. */
         if (!all && i >= 2)
@@ -264,8 +270,8 @@ static void bind_head(model *m, arena *a)
 static void bind_backward(model *m, arena *a)
 {
     const shape *s = &m->dims;
-    int64_t      n = m->options.tokens, query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
-    size_t       mark = arena_mark(a, TIER_DEVICE);
+    int64_t n = m->options.tokens, query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
+    size_t mark = arena_mark(a, TIER_DEVICE);
     m->d_hidden = take_scratch(m, a, "backward", "mlp", n, s->inner);
     arena_release(a, TIER_DEVICE, mark);
     m->d_o = take_scratch(m, a, "backward", "attention", n, query);
@@ -280,9 +286,9 @@ static void bind_backward(model *m, arena *a)
 static void bind_scratch(model *m, arena *a)
 {
     const shape *s = &m->dims;
-    int64_t      n = m->options.tokens, widest = 0;
-    int          rank = 0;
-    bool         drops = false;
+    int64_t n = m->options.tokens, widest = 0;
+    int rank = 0;
+    bool drops = false;
     for (int layer = 0; layer < s->layers; layer++)
         for (int role = 0; role < BLOCK_LINEARS; role++) {
             const linear *l = &m->blocks[layer].linears[role];
@@ -355,9 +361,11 @@ static qlft_status check_batch(const model *m, const model_batch *b)
         return status_fail(QLFT_EARG, "a micro-batch of %lld tokens does not fit the plan of %lld", (long long)b->count, (long long)m->options.tokens);
     for (int64_t i = 0; i < b->count; i++) {
         if (b->tokens[i] < 0 || b->tokens[i] >= m->dims.vocabulary)
-            return status_fail(QLFT_EFORMAT, "token id %d at position %lld is outside the model's vocabulary of %lld", b->tokens[i], (long long)i, (long long)m->dims.vocabulary);
+            return status_fail(QLFT_EFORMAT, "token id %d at position %lld is outside the model's vocabulary of %lld", b->tokens[i], (long long)i,
+                               (long long)m->dims.vocabulary);
         if (b->targets && b->targets[i] >= m->dims.vocabulary)
-            return status_fail(QLFT_EFORMAT, "label %d at position %lld is outside the model's vocabulary of %lld", b->targets[i], (long long)i, (long long)m->dims.vocabulary);
+            return status_fail(QLFT_EFORMAT, "label %d at position %lld is outside the model's vocabulary of %lld", b->targets[i], (long long)i,
+                               (long long)m->dims.vocabulary);
     }
     return QLFT_OK;
 }
@@ -375,7 +383,7 @@ qlft_status model_forward(model *m, const model_batch *b, bool training, block_c
 
 void model_backward(model *m, const model_batch *b)
 {
-    pass   p = make_pass(m, b, true, NULL, 0);
+    pass p = make_pass(m, b, true, NULL, 0);
     tensor d_x = tensor_rows(m->d_x, 0, p.n), none = {0};
     for (int i = m->dims.layers - 1; i >= 0; i--) {
         tensor x = tensor_rows(m->inputs[i], 0, p.n);

@@ -18,17 +18,17 @@ enum { BLOCK_LINEARS = TENSOR_LINEARS };
 typedef struct model_batch {
     const int32_t *tokens, *targets; /* [N]; target -1: not counted */
     const int32_t *positions, *first;
-    int64_t        count;
-    uint64_t       micro_step;       /* number of this micro-batch in the whole run: keys dropout */
+    int64_t count;
+    uint64_t micro_step; /* number of this micro-batch in the whole run: keys dropout */
 } model_batch;
 
 typedef struct model_options {
-    dtype   compute;      /* DTYPE_BF16 or DTYPE_F32 */
-    bool    quantize, double_quant;
-    bool    backward;     /* training; else forward only */
-    bool    keep_blocks;  /* keep what every block needs for its backward pass; else recompute block by block */
-    int64_t tokens;       /* N at most */
-    int64_t loss_rows;    /* rows of a chunk of the head */
+    dtype compute; /* DTYPE_BF16 or DTYPE_F32 */
+    bool quantize, double_quant;
+    bool backward;     /* training; else forward only */
+    bool keep_blocks;  /* keep what every block needs for its backward pass; else recompute block by block */
+    int64_t tokens;    /* N at most */
+    int64_t loss_rows; /* rows of a chunk of the head */
     uint64_t seed;
 } model_options;
 
@@ -39,68 +39,70 @@ typedef struct block {
 
 /* What the backward pass of a block needs beside its input. */
 typedef struct block_acts {
-    tensor q, k, v, o;     /* [N, H*E] or [N, K*E]; q and k after rotation */
-    tensor lse;            /* F32 [N, H] */
-    tensor x_mid;          /* [N, D] after attention */
-    tensor gate, up;       /* [N, F]; the backward pass writes their gradients over them */
-    tensor u[BLOCK_LINEARS]; /* [N, R] of each adapter */
+    tensor q, k, v, o;                /* [N, H*E] or [N, K*E]; q and k after rotation */
+    tensor lse;                       /* F32 [N, H] */
+    tensor x_mid;                     /* [N, D] after attention */
+    tensor gate, up;                  /* [N, F]; the backward pass writes their gradients over them */
+    tensor u[BLOCK_LINEARS];          /* [N, R] of each adapter */
     float *rstd_attention, *rstd_mlp; /* [N] */
 } block_acts;
 
 /* Keys and values of earlier tokens, for generation. */
-typedef struct block_cache { tensor k, v; /* [capacity, K*E] compute type */ } block_cache;
+typedef struct block_cache {
+    tensor k, v; /* [capacity, K*E] compute type */
+} block_cache;
 
 /* Numbers of one pass. */
 typedef struct pass {
     linear_context linear;
-    int64_t        n;             /* tokens in this pass */
-    tensor         cosine, sine;  /* F32 [n, E/2] */
-    ops_attention  attention;
-    block_cache   *cache;         /* [L] or NULL */
-    int64_t        past;          /* tokens in the cache before this pass */
+    int64_t n;           /* tokens in this pass */
+    tensor cosine, sine; /* F32 [n, E/2] */
+    ops_attention attention;
+    block_cache *cache; /* [L] or NULL */
+    int64_t past;       /* tokens in the cache before this pass */
 } pass;
 
 typedef struct model {
-    device          *dev;
+    device *dev;
     const ops_table *ops;
-    source           source;
-    shape            dims;
-    bool             own_head;   /* the head has a matrix of its own */
-    model_options    options;
-    float           *inverse_frequency; /* [E/2] heap */
+    source source;
+    shape dims;
+    bool own_head; /* the head has a matrix of its own */
+    model_options options;
+    float *inverse_frequency; /* [E/2] heap */
 
-    tensor      embed, head, final_norm;
-    block      *blocks;          /* [L] heap */
-    block_acts *acts;            /* [act_count] heap */
-    int         act_count;       /* 1 or L */
-    tensor     *inputs;          /* [L + 1] heap: inputs of the blocks, and the last one's output */
+    tensor embed, head, final_norm;
+    block *blocks;    /* [L] heap */
+    block_acts *acts; /* [act_count] heap */
+    int act_count;    /* 1 or L */
+    tensor *inputs;   /* [L + 1] heap: inputs of the blocks, and the last one's output */
 
     /* adapters: flat arrays, in order of layer and role */
     const adapter_kind *adapter; /* NULL: none */
-    int64_t  parameters;
-    void    *weights;            /* compute type [parameters] */
-    float   *gradients;          /* F32 [parameters], training only */
+    int64_t parameters;
+    void *weights;    /* compute type [parameters] */
+    float *gradients; /* F32 [parameters], training only */
 
     /* scratch of a pass */
-    tensor normed, hidden;       /* [N, D], [N, F] */
+    tensor normed, hidden; /* [N, D], [N, F] */
     tensor cosine, sine;
     tensor dropped, low_rank[3];
-    tensor d_x, d_normed;        /* gradient of the residual stream, of a norm's output */
-    tensor d_hidden;             /* MLP backward; shares memory with the next line and with the head */
+    tensor d_x, d_normed; /* gradient of the residual stream, of a norm's output */
+    tensor d_hidden;      /* MLP backward; shares memory with the next line and with the head */
     tensor d_o, d_q, d_k, d_v, delta;
     tensor head_rows, head_normed, head_logits, d_head_rows;
-    float  *head_rstd;
+    float *head_rstd;
     int32_t *head_targets, *head_index;
     double *head_losses;
-    double *token_losses;        /* [N] loss of each counted token of the last pass, else 0 */
-    float  *staging;             /* one full-precision tensor, loading only */
-    float  *staging_absmax;
-    double  quantize_seconds;    /* of the last model_load */
+    double *token_losses; /* [N] loss of each counted token of the last pass, else 0 */
+    float *staging;       /* one full-precision tensor, loading only */
+    float *staging_absmax;
+    double quantize_seconds; /* of the last model_load */
 } model;
 
 /* Reads config and headers; no weights. `dev` is borrowed. */
 qlft_status model_open(model **out, device *dev, const char *base);
-void        model_close(model *m); /* accepts NULL */
+void model_close(model *m); /* accepts NULL */
 
 /* Chooses the linears that get an adapter. scale: alpha / r or alpha / sqrt(r). QLFT_EARG names targets that do not exist or ranks above min(in, out). */
 qlft_status model_adapt(model *m, const adapter_kind *kind, targets *wanted, int rank, float scale, float dropout);
@@ -110,7 +112,7 @@ linear *model_linear(model *m, const char *module);
 int model_adapted(model *m, linear **list);
 /* Gives one linear an adapter (for adapter files); model_number_parameters afterwards. */
 qlft_status model_adapt_linear(model *m, linear *l, const adapter_kind *kind, int rank, float scale, float dropout);
-void        model_number_parameters(model *m);
+void model_number_parameters(model *m);
 
 /* Takes all memory, dry or real: base, adapter weights and gradients, staging (released), activations, scratch. */
 void model_bind(model *m, arena *a, const model_options *options);
@@ -140,7 +142,7 @@ void block_forward(model *m, int layer, tensor x_out, tensor x, block_acts *acts
 void block_backward(model *m, int layer, tensor d_x, tensor x, block_acts *acts, const pass *p);
 /* Rotary frequencies [E/2] as Hugging Face computes them, and the tables of a pass. */
 qlft_status rope_frequencies(float *out, const model *m);
-void        rope_tables(const model *m, tensor cosine, tensor sine, const int32_t *positions, int64_t count);
+void rope_tables(const model *m, tensor cosine, tensor sine, const int32_t *positions, int64_t count);
 /* Counted tokens at most in one chunk of the head, for a vocabulary. */
 int64_t head_rows_for(int64_t vocabulary);
 

@@ -16,7 +16,7 @@ static double llama3_frequency(const rope_shape *rope, double frequency)
 qlft_status rope_frequencies(float *out, const model *m)
 {
     const rope_shape *rope = &m->dims.rope;
-    int               half = m->dims.head_size / 2;
+    int half = m->dims.head_size / 2;
     if (rope->kind == ROPE_FACTORS) QLFT_TRY(source_rope_factors(out, &m->source, half));
     for (int i = 0; i < half; i++) {
         double frequency = pow(rope->theta, -2.0 * i / m->dims.head_size);

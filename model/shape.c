@@ -27,7 +27,8 @@ static qlft_status shape_check(const shape *s, const char *what)
         return status_fail(QLFT_EFORMAT, "%s: %d attention heads cannot share %d key-value heads evenly", what, s->heads, s->key_heads);
     if (s->head_size % 2) return status_fail(QLFT_EFORMAT, "%s: head_dim is %d; rotary embedding needs an even number", what, s->head_size);
     if (!(s->norm_eps >= 0.0 && s->norm_eps < 1.0)) return status_fail(QLFT_EFORMAT, "%s: rms_norm_eps is %g, expected 0 to 1", what, s->norm_eps);
-    if (!(s->rope.theta > 0.0) || !isfinite(s->rope.theta)) return status_fail(QLFT_EFORMAT, "%s: rope_theta is %g, expected a number above 0", what, s->rope.theta);
+    if (!(s->rope.theta > 0.0) || !isfinite(s->rope.theta))
+        return status_fail(QLFT_EFORMAT, "%s: rope_theta is %g, expected a number above 0", what, s->rope.theta);
     if (!(s->rope.factor > 0.0) || !isfinite(s->rope.factor))
         return status_fail(QLFT_EFORMAT, "%s: the rope factor is %g, expected a number above 0", what, s->rope.factor);
     return QLFT_OK;
@@ -44,7 +45,7 @@ static qlft_status get_required(int64_t *out, const json_t *config, const char *
 
 static const struct {
     const char *name;
-    rope_kind   kind;
+    rope_kind kind;
 } rope_kinds[] = {{"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}};
 
 static qlft_status rope_kind_from_name(rope_kind *out, const char *name, const char *what)
@@ -61,7 +62,7 @@ static qlft_status rope_kind_from_name(rope_kind *out, const char *name, const c
 static qlft_status rope_from_config(rope_shape *rope, const json_t *config, const char *what)
 {
     const json_t *scaling = json_object_get(config, "rope_parameters");
-    const char   *name = NULL;
+    const char *name = NULL;
     QLFT_TRY(json_get_double(&rope->theta, config, "rope_theta", 10000.0, what));
     if (!scaling || json_is_null(scaling)) scaling = json_object_get(config, "rope_scaling");
     rope->kind = ROPE_DEFAULT;
@@ -94,13 +95,16 @@ static qlft_status refuse_keys(const json_t *config, const char *const *keys, co
 static qlft_status config_features(shape *out, const json_t *config, const char *what)
 {
     const char *text = NULL;
-    double      partial = 1.0;
+    double partial = 1.0;
     QLFT_TRY(json_get_string(&text, config, "hidden_act", "silu", what));
-    if (strcmp(text, "silu") != 0) return status_fail(QLFT_EUNSUPPORTED, "%s: hidden_act \"%s\" is not supported for %s, only silu", what, text, out->kind->model_type);
+    if (strcmp(text, "silu") != 0)
+        return status_fail(QLFT_EUNSUPPORTED, "%s: hidden_act \"%s\" is not supported for %s, only silu", what, text, out->kind->model_type);
     QLFT_TRY(json_get_double(&partial, config, "partial_rotary_factor", 1.0, what));
     if (partial != 1.0) return status_fail(QLFT_EUNSUPPORTED, "%s: partial_rotary_factor %g is not supported, only 1", what, partial);
     if (json_is_object(json_object_get(config, "quantization_config")))
-        return status_fail(QLFT_EUNSUPPORTED, "%s: quantization_config: this checkpoint is quantized already; this version reads F32, F16 and BF16 weights (it quantizes itself) and GGUF", what);
+        return status_fail(
+            QLFT_EUNSUPPORTED,
+            "%s: quantization_config: this checkpoint is quantized already; this version reads F32, F16 and BF16 weights (it quantizes itself) and GGUF", what);
     QLFT_TRY(json_get_bool(&out->attention_bias, config, "attention_bias", false, what));
     QLFT_TRY(json_get_bool(&out->mlp_bias, config, "mlp_bias", false, what));
     QLFT_TRY(json_get_bool(&out->tied, config, "tie_word_embeddings", false, what));
@@ -110,7 +114,7 @@ static qlft_status config_features(shape *out, const json_t *config, const char 
 qlft_status shape_from_config(shape *out, const json_t *config, const char *what)
 {
     const char *model_type = NULL;
-    int64_t     layers = 0, heads = 0, key_heads = 0, head_size = 0;
+    int64_t layers = 0, heads = 0, key_heads = 0, head_size = 0;
     memset(out, 0, sizeof *out);
     if (!json_is_object(config)) return status_fail(QLFT_EFORMAT, "%s: not a JSON object", what);
     QLFT_TRY(json_get_string(&model_type, config, "model_type", NULL, what));
@@ -126,7 +130,9 @@ qlft_status shape_from_config(shape *out, const json_t *config, const char *what
     QLFT_TRY(in_range(heads, MAX_HEADS, "num_attention_heads", what));
     QLFT_TRY(json_get_int(&head_size, config, "head_dim", 0, what));
     if (head_size == 0) {
-        if (out->width % heads) return status_fail(QLFT_EFORMAT, "%s: hidden_size %lld is no multiple of num_attention_heads %lld and head_dim is missing", what, (long long)out->width, (long long)heads);
+        if (out->width % heads)
+            return status_fail(QLFT_EFORMAT, "%s: hidden_size %lld is no multiple of num_attention_heads %lld and head_dim is missing", what,
+                               (long long)out->width, (long long)heads);
         head_size = out->width / heads;
     }
     QLFT_TRY(in_range(layers, MAX_LAYERS, "num_hidden_layers", what));
@@ -166,7 +172,7 @@ static qlft_status gguf_number(double *out, const gguf *g, const shape *s, const
 
 static qlft_status rope_from_gguf(rope_shape *rope, const gguf *g, const shape *s, const char *what)
 {
-    char        key[128];
+    char key[128];
     gguf_string type = {NULL, 0};
     QLFT_TRY(gguf_number(&rope->theta, g, s, "rope.freq_base", 10000.0, what));
     QLFT_TRY(gguf_number(&rope->factor, g, s, "rope.scaling.factor", 1.0, what));
@@ -182,20 +188,24 @@ static qlft_status rope_from_gguf(rope_shape *rope, const gguf *g, const shape *
         rope->kind = ROPE_LINEAR;
         return QLFT_OK;
     }
-    return status_fail(QLFT_EUNSUPPORTED, "%s: rope scaling of type \"%.*s\" is not supported; this version knows linear and rope_freqs", what, (int)type.bytes, type.text);
+    return status_fail(QLFT_EUNSUPPORTED, "%s: rope scaling of type \"%.*s\" is not supported; this version knows linear and rope_freqs", what, (int)type.bytes,
+                       type.text);
 }
 
 qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what)
 {
-    gguf_string        name = {NULL, 0};
-    int64_t            layers = 0, heads = 0, key_heads = 0, head_size = 0, value_size = 0, rotated = 0, experts = 0;
+    gguf_string name = {NULL, 0};
+    int64_t layers = 0, heads = 0, key_heads = 0, head_size = 0, value_size = 0, rotated = 0, experts = 0;
     const gguf_tensor *embed = gguf_find_tensor(g, "token_embd.weight");
     memset(out, 0, sizeof *out);
     QLFT_TRY(gguf_get_string(&name, g, "general.architecture"));
     if (!name.text) return status_fail(QLFT_EFORMAT, "%s: metadata general.architecture is missing", what);
     out->kind = arch_of_gguf(name.text, name.bytes);
-    if (!out->kind) return status_fail(QLFT_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported; this version knows: %s", what, (int)name.bytes, name.text, arch_list());
-    if (!embed || embed->rank != 2) return status_fail(QLFT_EFORMAT, "%s: no tensor token_embd.weight; a file that holds a vocabulary only cannot be trained", what);
+    if (!out->kind)
+        return status_fail(QLFT_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported; this version knows: %s", what, (int)name.bytes, name.text,
+                           arch_list());
+    if (!embed || embed->rank != 2)
+        return status_fail(QLFT_EFORMAT, "%s: no tensor token_embd.weight; a file that holds a vocabulary only cannot be trained", what);
     out->vocabulary = embed->shape[0];
     QLFT_TRY(gguf_size(&layers, g, out, "block_count", INT64_MIN, what));
     QLFT_TRY(gguf_size(&out->width, g, out, "embedding_length", INT64_MIN, what));
@@ -209,8 +219,10 @@ qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what)
     QLFT_TRY(gguf_size(&experts, g, out, "expert_count", 0, what));
     QLFT_TRY(gguf_size(&out->max_positions, g, out, "context_length", 0, what));
     if (value_size != head_size || rotated != head_size)
-        return status_fail(QLFT_EUNSUPPORTED, "%s: value_length %lld and rope.dimension_count %lld must equal key_length %lld", what, (long long)value_size, (long long)rotated, (long long)head_size);
-    if (experts > 0) return status_fail(QLFT_EUNSUPPORTED, "%s: mixtures of experts (expert_count %lld) are not supported in this version", what, (long long)experts);
+        return status_fail(QLFT_EUNSUPPORTED, "%s: value_length %lld and rope.dimension_count %lld must equal key_length %lld", what, (long long)value_size,
+                           (long long)rotated, (long long)head_size);
+    if (experts > 0)
+        return status_fail(QLFT_EUNSUPPORTED, "%s: mixtures of experts (expert_count %lld) are not supported in this version", what, (long long)experts);
     QLFT_TRY(in_range(layers, MAX_LAYERS, "block_count", what));
     QLFT_TRY(in_range(key_heads, MAX_HEADS, "attention.head_count_kv", what));
     QLFT_TRY(in_range(head_size, MAX_HEAD_SIZE, "attention.key_length", what));

@@ -15,17 +15,17 @@ typedef enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_FACTORS } 
 /* Numbers of the rotary embedding as configured. */
 typedef struct rope_shape {
     rope_kind kind;
-    double    theta, factor, low_freq_factor, high_freq_factor;
-    int64_t   original_max_positions;
+    double theta, factor, low_freq_factor, high_freq_factor;
+    int64_t original_max_positions;
 } rope_shape;
 
 typedef struct shape {
     const arch *kind;
-    int         layers, heads, key_heads, head_size;
-    int64_t     width, inner, vocabulary, max_positions;
-    bool        tied, attention_bias, mlp_bias;
-    double      norm_eps;
-    rope_shape  rope;
+    int layers, heads, key_heads, head_size;
+    int64_t width, inner, vocabulary, max_positions;
+    bool tied, attention_bias, mlp_bias;
+    double norm_eps;
+    rope_shape rope;
 } shape;
 
 /* `what` names the file in messages. Every key that changes the mathematics and is not known is refused by name. */

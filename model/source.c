@@ -34,15 +34,18 @@ static qlft_status folder_weights(char **out, const char *folder)
         }
         free(path);
     }
-    return status_fail(QLFT_EIO, "%s: no model.safetensors and no model.safetensors.index.json in this folder; give a model folder as the hub lays it out, a .safetensors file or a .gguf", folder);
+    return status_fail(QLFT_EIO,
+                       "%s: no model.safetensors and no model.safetensors.index.json in this folder; give a model folder as the hub lays it out, a "
+                       ".safetensors file or a .gguf",
+                       folder);
 }
 
 static qlft_status open_safetensors(source *s)
 {
-    json_t     *config = NULL;
-    char       *weights = NULL, *config_path = NULL;
+    json_t *config = NULL;
+    char *weights = NULL, *config_path = NULL;
     qlft_status status = QLFT_OK;
-    bool        folder = file_is_folder(s->path);
+    bool folder = file_is_folder(s->path);
     s->folder = folder ? strdup(s->path) : path_folder(s->path);
     if (!s->folder || !(config_path = path_join(s->folder, "config.json"))) {
         status = status_fail(QLFT_ENOMEM, "out of memory");
@@ -88,8 +91,8 @@ qlft_status source_open(source *out, const char *path)
 static void tensor_source_name(char *out, size_t bytes, const source *s, tensor_role role, int layer, bool bias)
 {
     const tensor_name *name = &s->dims.kind->names[role];
-    const char        *pattern = s->is_gguf ? name->gguf : name->hf, *hole = strstr(pattern, "%d");
-    const char        *suffix = bias ? ".bias" : ".weight";
+    const char *pattern = s->is_gguf ? name->gguf : name->hf, *hole = strstr(pattern, "%d");
+    const char *suffix = bias ? ".bias" : ".weight";
     if (hole)
         snprintf(out, bytes, "%.*s%d%s%s", (int)(hole - pattern), pattern, layer, hole + 2, suffix);
     else
@@ -103,7 +106,8 @@ static qlft_status check_shape(const source *s, const source_tensor *t, int rank
     char text[128] = "";
     for (int i = 0; i < rank; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)have[i]);
     if (vector) return status_fail(QLFT_EFORMAT, "%s: tensor %s has shape [%s], the model's sizes ask for [%lld]", s->path, t->name, text, (long long)cols);
-    return status_fail(QLFT_EFORMAT, "%s: tensor %s has shape [%s], the model's sizes ask for [%lld, %lld]", s->path, t->name, text, (long long)rows, (long long)cols);
+    return status_fail(QLFT_EFORMAT, "%s: tensor %s has shape [%s], the model's sizes ask for [%lld, %lld]", s->path, t->name, text, (long long)rows,
+                       (long long)cols);
 }
 
 static qlft_status safetensors_dtype(dtype *out, const source *s, const safetensors_entry *e)
@@ -112,7 +116,9 @@ static qlft_status safetensors_dtype(dtype *out, const source *s, const safetens
     case ST_F32: *out = DTYPE_F32; return QLFT_OK;
     case ST_F16: *out = DTYPE_F16; return QLFT_OK;
     case ST_BF16: *out = DTYPE_BF16; return QLFT_OK;
-    default: return status_fail(QLFT_EUNSUPPORTED, "%s: tensor %s has type %s; this version takes F32, F16 and BF16 weights", s->path, e->name, safetensors_type_name(e->type));
+    default:
+        return status_fail(QLFT_EUNSUPPORTED, "%s: tensor %s has type %s; this version takes F32, F16 and BF16 weights", s->path, e->name,
+                           safetensors_type_name(e->type));
     }
 }
 
@@ -127,7 +133,7 @@ qlft_status source_find(source_tensor *out, const source *s, tensor_role role, i
 {
     memset(out, 0, sizeof *out);
     tensor_source_name(out->name, sizeof out->name, s, role, layer, bias);
-    int            rank = 0;
+    int rank = 0;
     const int64_t *have = NULL;
     if (s->is_gguf && (out->packed = gguf_find_tensor(&s->file, out->name)) != NULL) {
         rank = out->packed->rank;
@@ -171,18 +177,19 @@ static qlft_status read_gguf_row(void *out, dtype type, float *wide, const sourc
 static qlft_status read_gguf(void *out, const source *s, const source_tensor *t)
 {
     /* A vector of a permuted matrix (a bias) has one element a row. */
-    int64_t     rows = t->rows == 1 ? t->cols : t->rows, cols = t->rows == 1 ? 1 : t->cols;
-    bool        whole = t->permuted_heads == 0;
+    int64_t rows = t->rows == 1 ? t->cols : t->rows, cols = t->rows == 1 ? 1 : t->cols;
+    bool whole = t->permuted_heads == 0;
     qlft_status status = QLFT_OK;
-    int64_t     run = whole ? 65536 : cols;
-    float      *wide = malloc((size_t)run * sizeof *wide);
+    int64_t run = whole ? 65536 : cols;
+    float *wide = malloc((size_t)run * sizeof *wide);
     if (!wide) return status_fail(QLFT_ENOMEM, "out of memory while reading %s", t->name);
     if (whole) {
         for (int64_t at = 0; at < t->count && status == QLFT_OK; at += run)
             status = read_gguf_row((char *)out + (size_t)at * dtype_bytes(t->type), t->type, wide, t, at, run < t->count - at ? run : t->count - at);
     } else {
         for (int64_t row = 0; row < rows && status == QLFT_OK; row++)
-            status = read_gguf_row((char *)out + (size_t)(row * cols) * dtype_bytes(t->type), t->type, wide, t, permuted_row(row, rows, t->permuted_heads) * cols, cols);
+            status = read_gguf_row((char *)out + (size_t)(row * cols) * dtype_bytes(t->type), t->type, wide, t,
+                                   permuted_row(row, rows, t->permuted_heads) * cols, cols);
     }
     free(wide);
     gguf_forget(&s->file, t->packed);
@@ -201,7 +208,8 @@ qlft_status source_rope_factors(float *out, const source *s, int64_t count)
 {
     const gguf_tensor *t = gguf_find_tensor(&s->file, "rope_freqs.weight");
     if (!t || t->count != count)
-        return status_fail(QLFT_EFORMAT, "%s: tensor rope_freqs.weight holds %lld factors, head_dim asks for %lld", s->path, t ? (long long)t->count : 0LL, (long long)count);
+        return status_fail(QLFT_EFORMAT, "%s: tensor rope_freqs.weight holds %lld factors, head_dim asks for %lld", s->path, t ? (long long)t->count : 0LL,
+                           (long long)count);
     return gguf_to_f32(out, t, 0, count);
 }
 
@@ -215,7 +223,7 @@ qlft_status source_sha256(char hex[SHA256_HEX_BYTES], const source *s)
     QLFT_TRY(file_hash_open(&hash));
     qlft_status status = QLFT_OK;
     for (int i = 0; i < s->weights.file_count && status == QLFT_OK; i++) {
-        char        one[SHA256_HEX_BYTES];
+        char one[SHA256_HEX_BYTES];
         const char *path = s->weights.files[i].path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
         status = file_sha256(one, path);
         file_hash_put(hash, one, SHA256_HEX_BYTES - 1);
@@ -231,7 +239,7 @@ qlft_status source_sha256(char hex[SHA256_HEX_BYTES], const source *s)
 static bool name_of_role(const char *name, const char *pattern)
 {
     const char *hole = strstr(pattern, "%d");
-    size_t      head = hole ? (size_t)(hole - pattern) : strlen(pattern);
+    size_t head = hole ? (size_t)(hole - pattern) : strlen(pattern);
     if (strncmp(name, pattern, head) != 0) return false;
     name += head;
     if (hole) {

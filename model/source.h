@@ -10,27 +10,27 @@ extern "C" {
 #endif
 
 typedef struct source {
-    char       *path;    /* as given */
-    char       *folder;  /* where config.json and the tokenizer lie; for GGUF the file itself (it holds its tokenizer) */
-    bool        is_gguf;
+    char *path;   /* as given */
+    char *folder; /* where config.json and the tokenizer lie; for GGUF the file itself (it holds its tokenizer) */
+    bool is_gguf;
     safetensors weights;
-    gguf        file;
-    shape       dims;
+    gguf file;
+    shape dims;
 } source;
 
 /* One tensor as it lies in the source. */
 typedef struct source_tensor {
-    char                     name[160]; /* in the source: for messages */
-    int64_t                  rows, cols, count; /* rank 1: rows 1 */
-    dtype                    type;      /* it is read as: F32, F16 or BF16. GGUF's quantized types are read as BF16, as transformers loads them for BF16 training */
+    char name[160];            /* in the source: for messages */
+    int64_t rows, cols, count; /* rank 1: rows 1 */
+    dtype type;                /* it is read as: F32, F16 or BF16. GGUF's quantized types are read as BF16, as transformers loads them for BF16 training */
     const safetensors_entry *entry;
-    const gguf_tensor       *packed;
-    int                      permuted_heads; /* GGUF q and k of llama files: heads whose rows are in pair order; else 0 */
+    const gguf_tensor *packed;
+    int permuted_heads; /* GGUF q and k of llama files: heads whose rows are in pair order; else 0 */
 } source_tensor;
 
 /* PATH: a model folder, a .safetensors file, a model.safetensors.index.json, or a .gguf. Reads headers and config only. */
 qlft_status source_open(source *out, const char *path);
-void        source_close(source *s); /* accepts a zeroed one */
+void source_close(source *s); /* accepts a zeroed one */
 
 /* The weight (or bias) of a role in layer `layer` (-1 for those of the whole model), checked against rows x cols. A missing one is an error that names it;
  * with `optional` it gives out->count == 0 instead. */

@@ -10,13 +10,16 @@
 void model_matrix_size(const model *m, tensor_role role, int64_t *rows, int64_t *cols)
 {
     const shape *s = &m->dims;
-    int64_t      width = s->width, inner = s->inner, query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
+    int64_t width = s->width, inner = s->inner, query = (int64_t)s->heads * s->head_size, key = (int64_t)s->key_heads * s->head_size;
     const struct {
         int64_t rows, cols;
     } sizes[TENSOR_ROLES] = {
-        [TENSOR_Q] = {query, width},   [TENSOR_K] = {key, width},    [TENSOR_V] = {key, width},          [TENSOR_O] = {width, query},
-        [TENSOR_GATE] = {inner, width}, [TENSOR_UP] = {inner, width}, [TENSOR_DOWN] = {width, inner},     [TENSOR_NORM_ATTENTION] = {1, width},
-        [TENSOR_NORM_MLP] = {1, width}, [TENSOR_EMBED] = {s->vocabulary, width}, [TENSOR_FINAL_NORM] = {1, width}, [TENSOR_HEAD] = {s->vocabulary, width},
+        [TENSOR_Q] = {query, width},      [TENSOR_K] = {key, width},
+        [TENSOR_V] = {key, width},        [TENSOR_O] = {width, query},
+        [TENSOR_GATE] = {inner, width},   [TENSOR_UP] = {inner, width},
+        [TENSOR_DOWN] = {width, inner},   [TENSOR_NORM_ATTENTION] = {1, width},
+        [TENSOR_NORM_MLP] = {1, width},   [TENSOR_EMBED] = {s->vocabulary, width},
+        [TENSOR_FINAL_NORM] = {1, width}, [TENSOR_HEAD] = {s->vocabulary, width},
     };
     *rows = sizes[role].rows;
     *cols = sizes[role].cols;
@@ -31,7 +34,7 @@ static bool role_is_attention(tensor_role role)
 static dtype kept_type(const model *m, tensor_role role, int layer)
 {
     source_tensor found;
-    int64_t       rows, cols;
+    int64_t rows, cols;
     model_matrix_size(m, role, &rows, &cols);
     if (m->options.compute == DTYPE_BF16) return DTYPE_BF16;
     if (source_find(&found, &m->source, role, layer, false, rows, cols, true) != QLFT_OK || !found.count) return DTYPE_F32;
@@ -41,7 +44,7 @@ static dtype kept_type(const model *m, tensor_role role, int layer)
 static void bind_linear(model *m, arena *a, tensor_role role, int layer, linear *l)
 {
     static const char *const names[BLOCK_LINEARS] = {"q", "k", "v", "o", "gate", "up", "down"};
-    int64_t                  rows, cols;
+    int64_t rows, cols;
     model_matrix_size(m, role, &rows, &cols);
     l->quantized = m->options.quantize;
     if (l->quantized)
@@ -79,7 +82,8 @@ static qlft_status check_finite(const tensor t, const char *path, const char *na
 {
     for (int64_t i = 0; i < t.rows * t.cols; i++)
         if (!isfinite(tensor_get(t, 0, i)))
-            return status_fail(QLFT_EFORMAT, "%s: tensor %s holds a value that is not finite at index %lld; the file is damaged or was saved from a broken run", path, name, (long long)i);
+            return status_fail(QLFT_EFORMAT, "%s: tensor %s holds a value that is not finite at index %lld; the file is damaged or was saved from a broken run",
+                               path, name, (long long)i);
     return QLFT_OK;
 }
 
@@ -100,7 +104,7 @@ static qlft_status load_dense(model *m, tensor to, const source_tensor *found)
 static qlft_status load_role(model *m, tensor to, tensor_role role, int layer)
 {
     source_tensor found;
-    int64_t       rows, cols;
+    int64_t rows, cols;
     model_matrix_size(m, role, &rows, &cols);
     QLFT_TRY(source_find(&found, &m->source, role, layer, false, rows, cols, false));
     return load_dense(m, to, &found);
@@ -112,7 +116,7 @@ static qlft_status load_linear(model *m, tensor_role role, int layer, linear *l)
     QLFT_TRY(source_find(&found, &m->source, role, layer, false, l->out, l->in, false));
     if (l->quantized) {
         QLFT_TRY(source_read(m->staging, &m->source, &found));
-        double      started = seconds_now();
+        double started = seconds_now();
         qlft_status status = nf4_quantize(m->dev, &l->nf4, m->staging, found.type, m->staging_absmax);
         if (status != QLFT_OK) return status_prefix(status, "%s: tensor %s: ", m->source.path, found.name);
         m->quantize_seconds += seconds_now() - started;

@@ -15,7 +15,8 @@ void pager_bind(pager *p, arena *a, device *dev, bool paged, int arrays, int64_t
     if (!paged) return;
     int64_t page = count < PAGER_PAGE ? count : PAGER_PAGE;
     for (int turn = 0; turn < 2; turn++)
-        for (int i = 0; i < arrays; i++) p->landing[turn][i] = arena_tensor(a, TIER_DEVICE, LEDGER_STAGING, "optimizer", "landing pages", 1, page, DTYPE_F32).data;
+        for (int i = 0; i < arrays; i++)
+            p->landing[turn][i] = arena_tensor(a, TIER_DEVICE, LEDGER_STAGING, "optimizer", "landing pages", 1, page, DTYPE_F32).data;
 }
 
 int64_t pager_pages(const pager *p)

@@ -14,11 +14,11 @@ enum { PAGER_ARRAYS = 3, PAGER_PAGE = 1 << 18 /* elements: 1 MiB an array */ };
 
 typedef struct pager {
     device *dev;
-    bool    paged;
-    int     arrays;                   /* in use */
-    int64_t count;                    /* elements of each */
-    float  *home[PAGER_ARRAYS];       /* where they live */
-    float  *landing[2][PAGER_ARRAYS]; /* device buffers of a page, by turns */
+    bool paged;
+    int arrays;                      /* in use */
+    int64_t count;                   /* elements of each */
+    float *home[PAGER_ARRAYS];       /* where they live */
+    float *landing[2][PAGER_ARRAYS]; /* device buffers of a page, by turns */
 } pager;
 
 /* Takes memory for `arrays` arrays of `count` elements, dry or real; names[i] for the ledger. */

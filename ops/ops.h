@@ -18,10 +18,10 @@ extern "C" {
 
 /* A matrix operand [rows, cols], row-major: dense (F32 or BF16; decode NULL), or something that decodes itself, like NF4. */
 typedef struct ops_matrix {
-    int64_t     rows, cols;
-    const void *data;   /* dense: the elements; else what decode reads */
-    int64_t     stride; /* dense: elements from row to row */
-    dtype       type;   /* dense: F32 or BF16 */
+    int64_t rows, cols;
+    const void *data; /* dense: the elements; else what decode reads */
+    int64_t stride;   /* dense: elements from row to row */
+    dtype type;       /* dense: F32 or BF16 */
     /* Writes elements [first, first + count) of the flat row-major order to out as `type` (F32 exact; BF16 rounded to nearest even). */
     void (*decode)(const void *data, int64_t first, int64_t count, void *out, dtype type);
 } ops_matrix;
@@ -40,16 +40,16 @@ static inline ops_matrix ops_dense(tensor t)
 
 /* One term of a sum of products: x [N, inner] times w; transposed: w is [C, inner] and its transpose is used, else w is [inner, C]. */
 typedef struct ops_product {
-    tensor     x;
+    tensor x;
     ops_matrix w;
-    bool       transposed;
+    bool transposed;
 } ops_product;
 
 typedef struct ops_attention {
-    int            heads, key_heads, head_size; /* H, K, E; H is a multiple of K; query head h reads key head h / (H / K) */
-    float          scale;                       /* of the scores, usually 1 / sqrt(E) */
-    const int32_t *first; /* [N queries] index (row of k and v) of the first key that the query sees; never decreases.
-                             The last one it sees is its own: row i + (k.rows - q.rows). So packed samples do not see each other. */
+    int heads, key_heads, head_size; /* H, K, E; H is a multiple of K; query head h reads key head h / (H / K) */
+    float scale;                     /* of the scores, usually 1 / sqrt(E) */
+    const int32_t *first;            /* [N queries] index (row of k and v) of the first key that the query sees; never decreases.
+                                        The last one it sees is its own: row i + (k.rows - q.rows). So packed samples do not see each other. */
 } ops_attention;
 
 typedef struct ops_table {

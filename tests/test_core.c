@@ -10,7 +10,8 @@
 
 Test(status, every_code_has_an_exit_status_and_a_text)
 {
-    const int expected[][2] = {{QLFT_OK, 0}, {QLFT_EARG, 2}, {QLFT_EIO, 3}, {QLFT_EFORMAT, 3}, {QLFT_ENOMEM, 4}, {QLFT_EFIT, 4}, {QLFT_EDEVICE, 5}, {QLFT_EUNSUPPORTED, 3}, {QLFT_ENUMERIC, 6}, {QLFT_ESIGNAL, 130}};
+    const int expected[][2] = {{QLFT_OK, 0},   {QLFT_EARG, 2},    {QLFT_EIO, 3},          {QLFT_EFORMAT, 3},  {QLFT_ENOMEM, 4},
+                               {QLFT_EFIT, 4}, {QLFT_EDEVICE, 5}, {QLFT_EUNSUPPORTED, 3}, {QLFT_ENUMERIC, 6}, {QLFT_ESIGNAL, 130}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         cr_assert_eq(qlft_exit_status((qlft_status)expected[i][0]), expected[i][1]);
         cr_assert(strlen(qlft_status_text((qlft_status)expected[i][0])) > 0);
@@ -28,8 +29,11 @@ Test(status, a_message_may_quote_the_one_before_and_take_a_prefix)
 
 Test(dtype, bf16_rounds_to_nearest_even)
 {
-    const struct { uint32_t from; uint16_t to; } cases[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80},
-                                                            {0x80000000, 0x8000}, {0x7f800000, 0x7f80}, {0x7f800001, 0x7fc0}, {0x00000001, 0x0000}};
+    const struct {
+        uint32_t from;
+        uint16_t to;
+    } cases[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80},
+                 {0x80000000, 0x8000}, {0x7f800000, 0x7f80}, {0x7f800001, 0x7fc0}, {0x00000001, 0x0000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         float value;
         memcpy(&value, &cases[i].from, 4);
@@ -41,7 +45,7 @@ Test(dtype, bf16_rounds_to_nearest_even)
 Test(dtype, f16_is_exact_both_ways)
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {
-        int   exponent = (int)(bits >> 10 & 31), mantissa = (int)(bits & 1023);
+        int exponent = (int)(bits >> 10 & 31), mantissa = (int)(bits & 1023);
         float value = f16_to_f32((uint16_t)bits);
         if (exponent == 31) {
             cr_assert(mantissa ? isnan(value) : isinf(value));
@@ -61,12 +65,14 @@ Test(dtype, f16_is_exact_both_ways)
 /* Known answers of Philox 4x32-10 from the authors' Random123 distribution (kat_vectors). */
 Test(random, philox_known_answers)
 {
-    const struct { uint64_t low, high; uint32_t key[2], out[4]; } cases[] = {
-        {0, 0, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {UINT64_MAX, UINT64_MAX, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {0x85a308d3243f6a88, 0x0370734413198a2e, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
+    const struct {
+        uint64_t low, high;
+        uint32_t key[2], out[4];
+    } cases[] = {{0, 0, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+                 {UINT64_MAX, UINT64_MAX, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+                 {0x85a308d3243f6a88, 0x0370734413198a2e, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint32_t   out[4];
+        uint32_t out[4];
         random_key key = {{cases[i].key[0], cases[i].key[1]}};
         random_block(out, key, cases[i].low, cases[i].high);
         for (int j = 0; j < 4; j++) cr_assert_eq(out[j], cases[i].out[j], "case %zu word %d: %08x", i, j, out[j]);
@@ -119,7 +125,7 @@ static void bind(arena *a, tensor out[3])
 Test(ledger, dry_and_real_give_the_same_rows_and_peak)
 {
     ledger planned = {0}, used = {0};
-    arena  dry = {.book = &planned}, real = {.book = &used};
+    arena dry = {.book = &planned}, real = {.book = &used};
     tensor t[3];
     bind(&dry, t);
     cr_assert_eq(arena_status(&dry), QLFT_OK);
@@ -146,7 +152,7 @@ Test(ledger, dry_and_real_give_the_same_rows_and_peak)
 Test(ledger, taking_more_than_planned_or_more_than_can_be_is_found)
 {
     ledger book = {0};
-    arena  small = {.book = &book}, dry = {.book = &book};
+    arena small = {.book = &book}, dry = {.book = &book};
     static unsigned char memory[128];
     small.base[TIER_DEVICE] = memory;
     small.size[TIER_DEVICE] = 64;
@@ -176,7 +182,7 @@ Test(cpu, a_level_can_be_lowered_but_not_invented)
 Test(device, memory_is_zero_and_an_impossible_wish_is_refused)
 {
     device *d = NULL;
-    void   *memory = NULL;
+    void *memory = NULL;
     cr_assert_eq(device_open_cpu(&d, CPU_REF, 2), QLFT_OK);
     cr_assert_eq(d->table->reserve(d, TIER_HOST, 100000, &memory), QLFT_OK);
     for (int i = 0; i < 100000; i++) cr_assert_eq(((unsigned char *)memory)[i], 0);

@@ -62,13 +62,16 @@ static void gradient_errors(const safetensors *got, const safetensors *expected,
     *all = sqrt(difference / norm);
 }
 
-typedef struct bounds { double logits, loss, gradient, gradients, norm; } bounds;
-static const bounds in_f32 = {TOLERANCE_ARCH_LOGITS_F32, TOLERANCE_ARCH_LOSS_F32, TOLERANCE_ARCH_GRADIENT_F32, TOLERANCE_ARCH_GRADIENT_F32, TOLERANCE_ARCH_GRADIENT_NORM_F32};
+typedef struct bounds {
+    double logits, loss, gradient, gradients, norm;
+} bounds;
+static const bounds in_f32 = {TOLERANCE_ARCH_LOGITS_F32, TOLERANCE_ARCH_LOSS_F32, TOLERANCE_ARCH_GRADIENT_F32, TOLERANCE_ARCH_GRADIENT_F32,
+                              TOLERANCE_ARCH_GRADIENT_NORM_F32};
 static const bounds in_bf16 = {TOLERANCE_ARCH_LOGITS_BF16, TOLERANCE_ARCH_LOSS_BF16, INFINITY, TOLERANCE_ARCH_GRADIENT_BF16, TOLERANCE_ARCH_GRADIENT_NORM_BF16};
 
 /* adapter NULL: the plain model, quantized or not. */
-static void check_case(const char *name, const char *config, const char *quant, const char *compute, const char *adapter, const char *expected_name, const char *logits_name, double loss,
-                       double norm)
+static void check_case(const char *name, const char *config, const char *quant, const char *compute, const char *adapter, const char *expected_name,
+                       const char *logits_name, double loss, double norm)
 {
     const bounds *most = strcmp(compute, "f32") == 0 ? &in_f32 : &in_bf16;
     const char *out = in("out.safetensors"), *base = case_path(name, "model");
@@ -76,11 +79,13 @@ static void check_case(const char *name, const char *config, const char *quant, 
     safetensors got, expected, grid;
     if (strcmp(config, "config.json") != 0) { /* the same weights under the other spelling of the configuration */
         char command[1200];
-        snprintf(command, sizeof command, "mkdir -p %s && cp %s/model.safetensors %s/ && cp %s/%s %s/config.json", in("v5"), base, in("v5"), base, config, in("v5"));
+        snprintf(command, sizeof command, "mkdir -p %s && cp %s/model.safetensors %s/ && cp %s/%s %s/config.json", in("v5"), base, in("v5"), base, config,
+                 in("v5"));
         cr_assert_eq(system(command), 0);
         base = in("v5");
     }
-    OK(run_command(&summary, "probe", "base", base, "batch", case_path(name, "expected.safetensors"), "out", out, "quant", quant, "compute", compute, adapter ? "adapter" : NULL, adapter, NULL));
+    OK(run_command(&summary, "probe", "base", base, "batch", case_path(name, "expected.safetensors"), "out", out, "quant", quant, "compute", compute,
+                   adapter ? "adapter" : NULL, adapter, NULL));
     OK(safetensors_open(&got, out));
     OK(safetensors_open(&expected, case_path(name, expected_name)));
     OK(safetensors_open(&grid, case_path(name, "expected.safetensors")));
@@ -109,11 +114,11 @@ static void check_all(const char *level)
             OK(json_read_file(&e, case_path(cases[i], "expected.json"), 1 << 20));
             check_case(cases[i], "config.json", "none", computes[j], NULL, "expected.safetensors", "logits_base", number_at(e, "loss_base", NULL), 0);
             check_case(cases[i], "config.json", "nf4", computes[j], NULL, "expected.safetensors", "logits_nf4", number_at(e, "loss_nf4", NULL), 0);
-            check_case(cases[i], "config.v5.json", "nf4", computes[j], case_path(cases[i], "adapter"), "expected.safetensors", "logits_lora", number_at(e, "lora", "loss"),
-                       number_at(e, "lora", "grad_norm"));
+            check_case(cases[i], "config.v5.json", "nf4", computes[j], case_path(cases[i], "adapter"), "expected.safetensors", "logits_lora",
+                       number_at(e, "lora", "loss"), number_at(e, "lora", "grad_norm"));
             if (json_object_get(e, "lora_rslora"))
-                check_case(cases[i], "config.json", "nf4", computes[j], case_path(cases[i], "adapter_rslora"), "expected_rslora.safetensors", "logits", number_at(e, "lora_rslora", "loss"),
-                           number_at(e, "lora_rslora", "grad_norm"));
+                check_case(cases[i], "config.json", "nf4", computes[j], case_path(cases[i], "adapter_rslora"), "expected_rslora.safetensors", "logits",
+                           number_at(e, "lora_rslora", "loss"), number_at(e, "lora_rslora", "grad_norm"));
             json_decref(e);
         }
 }
@@ -145,8 +150,8 @@ Test(model, goldens_avx512)
 static const char *with_config(const char *from, const char *to)
 {
     char command[1200];
-    snprintf(command, sizeof command, "rm -rf %s && cp -r %s %s && chmod -R u+w %s && sed -i 's/%s/%s/' %s/config.json", in("changed"), case_path("llama", "model"), in("changed"), in("changed"), from,
-             to, in("changed"));
+    snprintf(command, sizeof command, "rm -rf %s && cp -r %s %s && chmod -R u+w %s && sed -i 's/%s/%s/' %s/config.json", in("changed"),
+             case_path("llama", "model"), in("changed"), in("changed"), from, to, in("changed"));
     cr_assert_eq(system(command), 0);
     return in("changed");
 }
@@ -158,13 +163,15 @@ static qlft_status probe_of(const char *base)
 
 Test(model, what_changes_the_mathematics_is_refused_by_name)
 {
-    REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "spiral", "config.json");
+    REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "spiral",
+            "config.json");
     REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "yarn");
     REFUSED(probe_of(with_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"")), QLFT_EUNSUPPORTED, "hidden_act", "gelu");
     REFUSED(probe_of(with_config("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"")), QLFT_EUNSUPPORTED, "mamba");
     REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"attention_multiplier\": 0.5")), QLFT_EUNSUPPORTED, "attention_multiplier");
     REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 8")), QLFT_EUNSUPPORTED, "sliding_window");
-    REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"quantization_config\": {\"quant_method\": \"fp8\"}")), QLFT_EUNSUPPORTED, "quantization_config");
+    REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"quantization_config\": {\"quant_method\": \"fp8\"}")), QLFT_EUNSUPPORTED,
+            "quantization_config");
 }
 
 Test(model, sizes_that_do_not_fit_the_tensors_are_named)
@@ -185,7 +192,8 @@ static const char *tie_case(float factor, const char *tie)
     char command[1200];
     const char *from = case_path("llama_tied_llama3", "model");
     safetensors file;
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s && sed 's/\"tie_word_embeddings\": true,/%s/' %s/config.json > %s/config.json", in("tie"), in("tie"), tie, from, in("tie"));
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s && sed 's/\"tie_word_embeddings\": true,/%s/' %s/config.json > %s/config.json", in("tie"),
+             in("tie"), tie, from, in("tie"));
     cr_assert_eq(system(command), 0);
     snprintf(command, sizeof command, "%s/model.safetensors", from);
     OK(safetensors_open(&file, command));
@@ -213,7 +221,8 @@ static const char *tie_case(float factor, const char *tie)
 static double loss_of(const char *base)
 {
     json_t *summary = NULL;
-    OK(run_command(&summary, "probe", "base", base, "batch", case_path("llama_tied_llama3", "expected.safetensors"), "out", in("o.safetensors"), "compute", "f32", "quant", "none", NULL));
+    OK(run_command(&summary, "probe", "base", base, "batch", case_path("llama_tied_llama3", "expected.safetensors"), "out", in("o.safetensors"), "compute",
+                   "f32", "quant", "none", NULL));
     double loss = number_at(summary, "loss", NULL);
     json_decref(summary);
     return loss;

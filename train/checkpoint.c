@@ -60,7 +60,7 @@ static qlft_status check_sign(const run *r, const char *stored, const char *path
 
 /* ---- saving ---- */
 
-static qlft_status write_state(const run *r, const cursor *at, const char *folder)
+static qlft_status write_state(const run *r, const cursor *at, const char *evals, const char *folder)
 {
     char numbers[5][32], *sign = run_sign(r), *path = path_join(folder, "state.safetensors");
     const long long values[5] = {(long long)at->step, (long long)at->epoch, (long long)at->micro_batch, (long long)at->micro_step,
@@ -71,8 +71,8 @@ static qlft_status write_state(const run *r, const cursor *at, const char *folde
         return status_fail(QLFT_ENOMEM, "out of memory");
     }
     for (int i = 0; i < 5; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", values[i]);
-    const char *metadata[] = {"step",     numbers[0], "epoch",    numbers[1], "micro_batch", numbers[2], "micro_step",
-                              numbers[3], "checked",  numbers[4], "run",      sign,          NULL};
+    const char *metadata[] = {"step",    numbers[0], "epoch", numbers[1], "micro_batch", numbers[2], "micro_step", numbers[3],
+                              "checked", numbers[4], "run",   sign,       "evals",       evals,      NULL};
     safetensors_out tensors[PAGER_ARRAYS];
     for (int i = 0; i < r->optim->state_count; i++)
         tensors[i] = (safetensors_out){r->optim->state_name[i], ST_F32, 1, {r->m->parameters}, r->pages.home[1 + i]};
@@ -154,7 +154,7 @@ static qlft_status prune(const char *folder, int64_t step, int64_t keep)
     return QLFT_OK;
 }
 
-qlft_status checkpoint_save(const run *r, const cursor *at, char **path)
+qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals, char **path)
 {
     char *folder = checkpoints_folder(r->config->out);
     char *making = folder ? unfinished_folder(folder, at->step) : NULL, *final = folder ? step_folder(folder, at->step, "") : NULL;
@@ -164,7 +164,7 @@ qlft_status checkpoint_save(const run *r, const cursor *at, char **path)
     if (status == QLFT_OK) status = folder_make(making);
     if (status == QLFT_OK)
         status = peft_write(making, r->adapted, r->adapted_count, r->m->dims.layers, r->pages.home[0], &r->adapter, r->config->base, true, NULL);
-    if (status == QLFT_OK) status = write_state(r, at, making);
+    if (status == QLFT_OK) status = write_state(r, at, evals, making);
     if (status == QLFT_OK) status = folder_publish(making, final);
     if (status != QLFT_OK && making) {
         status_prefix(status, "checkpoint of step %lld (earlier ones are kept): ", (long long)at->step);
@@ -217,7 +217,7 @@ static qlft_status metadata_number(int64_t *out, const safetensors *file, const 
     return status_fail(QLFT_EFORMAT, "%s: metadata %s is missing or no number; this is no checkpoint of qlft", file->files[0].path, key);
 }
 
-static qlft_status read_state(run *r, cursor *at, const safetensors *file)
+static qlft_status read_state(run *r, cursor *at, char **evals, const safetensors *file)
 {
     int64_t checked = 0;
     const char *sign = safetensors_metadata(file, "run");
@@ -228,6 +228,8 @@ static qlft_status read_state(run *r, cursor *at, const safetensors *file)
     QLFT_TRY(metadata_number(&at->micro_batch, file, "micro_batch"));
     QLFT_TRY(metadata_number(&at->micro_step, file, "micro_step"));
     QLFT_TRY(metadata_number(&checked, file, "checked"));
+    const char *kept = safetensors_metadata(file, "evals");
+    if (!(*evals = strdup(kept ? kept : "[]"))) return status_fail(QLFT_ENOMEM, "out of memory");
     at->checked_a = checked & 1;
     at->checked_b = checked & 2;
     for (int i = 0; i < r->optim->state_count; i++) {
@@ -259,15 +261,16 @@ static qlft_status read_adapter(run *r, const char *path)
     return status;
 }
 
-qlft_status checkpoint_load(run *r, cursor *at, const char *path)
+qlft_status checkpoint_load(run *r, cursor *at, char **evals, const char *path)
 {
+    *evals = NULL;
     safetensors file;
     char *state = path_join(path, "state.safetensors");
     if (!state) return status_fail(QLFT_ENOMEM, "out of memory");
     qlft_status status = safetensors_open(&file, state);
     free(state);
     if (status != QLFT_OK) return status_prefix(status, "--resume %s: ", path);
-    status = read_state(r, at, &file);
+    status = read_state(r, at, evals, &file);
     safetensors_close(&file);
     QLFT_TRY(status);
     QLFT_TRY(read_adapter(r, path));

@@ -373,7 +373,8 @@ const char *config_schedule(const qlft_config *c)
 
 int64_t config_steps_of(double amount, int64_t steps)
 {
-    double wanted = amount < 1 ? ceil(amount * (double)steps) : amount;
+    /* Below: a short run must not spend its only step on a warm-up, whose first step has rate 0. The tiny addition undoes the rounding of, say, 0.07 * 100. */
+    double wanted = amount < 1 ? floor(amount * (double)steps + 1e-9) : amount;
     return wanted < (double)steps ? (int64_t)wanted : steps;
 }
 
@@ -522,6 +523,8 @@ static qlft_status check_required(const qlft_config *c)
     int ways = (c->prompt != NULL) + (c->data_count > 0) + c->chat;
     if (c->command == COMMAND_GENERATE && ways != 1)
         return status_fail(QLFT_EARG, "qlft generate takes one of --prompt TEXT, --chat and --data PATH; %d of them given", ways);
+    if (c->command == COMMAND_GENERATE && c->chat && c->raw)
+        return status_fail(QLFT_EARG, "--chat needs the chat template that --raw leaves out; give one of them");
     ways = (c->text != NULL) + (c->data_count > 0);
     if (c->command == COMMAND_TOKENS && ways != 1)
         return status_fail(QLFT_EARG, "qlft tokens takes one of --data PATH and --text TEXT; %d of them given", ways);

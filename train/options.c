@@ -83,11 +83,12 @@ const option_row options[] = {
     {OPTION("format", "data", CHOICE, "NAME", "auto", ROWS, "kind of rows: auto, text, prompt, alpaca, sharegpt, messages, tokens (input_ids and labels, taken as they are)"), CHOICES("auto|text|prompt|alpaca|sharegpt|messages|tokens"), AT(format)},
     {OPTION("shuffle", "data", SWITCH, "on|off", "on", RUN, "a new order of rows each epoch, from the seed"), AT(shuffle)},
     {OPTION("template", "data", PATH, "auto|FILE", "auto", ROWS, "chat template: the model's own, or a Jinja file"), AT(template_path)},
-    {OPTION("train-on", "data", CHOICE, "NAME", "completion", RUN | COMMAND_EVAL | COMMAND_TOKENS, "which tokens are learned: completion (the last answer), assistant (every answer), all"), CHOICES("completion|assistant|all"), AT(train_on)},
+    {OPTION("train-on", "data", CHOICE, "NAME", "completion", RUN | COMMAND_EVAL | COMMAND_TOKENS, "which tokens are learned: completion (what answers a prompt; in a conversation every answer), assistant (the same), all"), CHOICES("completion|assistant|all"), AT(train_on)},
     {OPTION("seq", "data", INT, "N", "2048", RUN | COMMAND_EVAL, "longest sample, and with packing the length of a row"), RANGE(2, 1048576), UNIT("tokens"), AT(seq)},
+    {OPTION("seq", "data", INT, "N", "0", COMMAND_TOKENS, "longest sample, as for training; 0: no limit"), RANGE(0, 1048576), UNIT("tokens"), AT(seq)},
     {OPTION("packing", "data", SWITCH, "on|off", "on", RUN, "several samples in a row, isolated: none sees another"), AT(packing)},
     {OPTION("on-bad-row", "data", CHOICE, "stop|skip", "stop", ROWS, "what to do with a row that cannot be used"), CHOICES("stop|skip"), AT(on_bad_row)},
-    {OPTION("on-long", "data", CHOICE, "NAME", "truncate", RUN | COMMAND_EVAL, "what to do with a sample longer than --seq: truncate, drop, split, error"), CHOICES("truncate|drop|split|error"), AT(on_long)},
+    {OPTION("on-long", "data", CHOICE, "NAME", "truncate", RUN | COMMAND_EVAL | COMMAND_TOKENS, "what to do with a sample longer than --seq: truncate, drop, split, error"), CHOICES("truncate|drop|split|error"), AT(on_long)},
     {OPTION("cache", "data", PATH, "DIR", "~/.cache/qlft", RUN | COMMAND_EVAL, "where tokenised data is kept for the next run"), .flags = OPTION_WORDS | OPTION_NO_RECIPE, AT(cache)},
 
     /* ---- training ---- */
@@ -129,6 +130,7 @@ const option_row options[] = {
     /* ---- what one command takes ---- */
     {OPTION("task", "evaluation", CHOICE, "mmlu|gsm8k", "none", COMMAND_EVAL, "a known benchmark instead of the loss"), CHOICES("none|mmlu|gsm8k"), AT(task)},
     {OPTION("text", "tokens", TEXT, "TEXT", NULL, COMMAND_TOKENS, "show this text instead of rows"), AT(text)},
+    {OPTION("raw", "generation", FLAG, NULL, "off", COMMAND_GENERATE, "the prompt as it is, without the chat template"), AT(raw)},
     {OPTION("raw", "tokens", FLAG, NULL, "off", COMMAND_TOKENS, "the text alone: no template, no BOS, no EOS"), AT(raw)},
     {OPTION("no-special", "tokens", FLAG, NULL, "off", COMMAND_TOKENS, "with --raw: special tokens in the text are plain text"), AT(no_special)},
     {OPTION("limit", "tokens", INT, "N", "0", COMMAND_TOKENS, "rows to show; 0: all"), FROM(0), UNIT("rows"), AT(limit)},

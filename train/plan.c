@@ -72,17 +72,18 @@ static int compare_rows(const void *a, const void *b)
 
 static qlft_status plan_does_not_fit(run *r)
 {
-    char        rows[512] = "";
+    char rows[512] = "";
     ledger_row *sorted = malloc(r->planned.count * sizeof *sorted);
     if (!sorted) return status_fail(QLFT_ENOMEM, "out of memory");
     memcpy(sorted, r->planned.rows, r->planned.count * sizeof *sorted);
     qsort(sorted, r->planned.count, sizeof *sorted, compare_rows);
     for (size_t i = 0; i < r->planned.count && i < 4; i++)
-        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%s%s %s %.2f GB", i ? ", " : "", sorted[i].owner, sorted[i].name, (double)sorted[i].bytes / 1e9);
+        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%s%s %s %.2f GB", i ? ", " : "", sorted[i].owner, sorted[i].name,
+                 (double)sorted[i].bytes / 1e9);
     free(sorted);
     const plan_choice saved = r->choice;
-    size_t            need = plan_total(&r->planned);
-    char              help[512] = "";
+    size_t need = plan_total(&r->planned);
+    char help[512] = "";
     if (r->choice.keep_blocks) {
         r->choice.keep_blocks = false;
         if (plan_dry(r) == QLFT_OK && plan_total(&r->planned) < need)
@@ -92,18 +93,19 @@ static qlft_status plan_does_not_fit(run *r)
     if (r->choice.tokens >= 2) {
         r->choice.tokens /= 2;
         if (plan_dry(r) == QLFT_OK && plan_total(&r->planned) < need)
-            snprintf(help + strlen(help), sizeof help - strlen(help), " half of --seq (or of --batch) frees %.2f GB;", (double)(need - plan_total(&r->planned)) / 1e9);
+            snprintf(help + strlen(help), sizeof help - strlen(help), " half of --seq (or of --batch) frees %.2f GB;",
+                     (double)(need - plan_total(&r->planned)) / 1e9);
         r->choice = saved;
     }
     QLFT_TRY(plan_dry(r));
-    return status_fail(QLFT_EFIT, "the run needs %.2f GB and %.2f GB may be taken (--memory). Largest rows: %s.%s a smaller base or --r helps too", (double)need / 1e9, (double)r->budget / 1e9,
-                       rows, help);
+    return status_fail(QLFT_EFIT, "the run needs %.2f GB and %.2f GB may be taken (--memory). Largest rows: %s.%s a smaller base or --r helps too",
+                       (double)need / 1e9, (double)r->budget / 1e9, rows, help);
 }
 
 qlft_status plan_make(run *r, int64_t tokens)
 {
     const qlft_config *c = r->config;
-    bool               training = r->work == RUN_TRAIN;
+    bool training = r->work == RUN_TRAIN;
     r->choice.tokens = tokens;
     r->choice.loss_rows = c->loss_chunk ? c->loss_chunk : head_rows_for(r->m->dims.vocabulary);
     if (r->choice.loss_rows > r->choice.tokens) r->choice.loss_rows = r->choice.tokens;
@@ -128,8 +130,8 @@ static json_t *plan_rows(const ledger *book)
     json_t *rows = json_array();
     for (size_t i = 0; rows && i < book->count; i++) {
         const ledger_row *row = &book->rows[i];
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:I}", "owner", row->owner, "name", row->name, "kind", ledger_kind_name(row->kind), "tier", ledger_tier_name(row->where),
-                                              "planned_bytes", (json_int_t)row->bytes));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:I}", "owner", row->owner, "name", row->name, "kind", ledger_kind_name(row->kind), "tier",
+                                              ledger_tier_name(row->where), "planned_bytes", (json_int_t)row->bytes));
     }
     return rows;
 }
@@ -139,22 +141,26 @@ static json_t *plan_tiers(const run *r)
     json_t *tiers = json_object();
     for (int i = 0; tiers && i < TIER_COUNT; i++)
         if (r->planned.peak[i])
-            json_object_set_new(tiers, ledger_tier_name((tier)i), json_pack("{s:I, s:I}", "planned_peak_bytes", (json_int_t)r->planned.peak[i], "budget_bytes", (json_int_t)r->budget));
+            json_object_set_new(tiers, ledger_tier_name((tier)i),
+                                json_pack("{s:I, s:I}", "planned_peak_bytes", (json_int_t)r->planned.peak[i], "budget_bytes", (json_int_t)r->budget));
     return tiers;
 }
 
 /* What each lever did, or would save: the difference of two dry binds. */
 static json_t *plan_levers(run *r)
 {
-    json_t           *out = json_array();
+    json_t *out = json_array();
     const plan_choice saved = r->choice;
-    size_t            now = plan_total(&r->planned);
+    size_t now = plan_total(&r->planned);
     for (int i = 0; out && i < LEVERS; i++) {
-        bool   pulled = strcmp(levers[i].name, "checkpointing") == 0 ? !r->choice.keep_blocks : r->choice.loss_rows < head_rows_for(r->m->dims.vocabulary) && !r->config->loss_chunk && r->choice.loss_rows < r->choice.tokens;
+        bool pulled = strcmp(levers[i].name, "checkpointing") == 0
+                          ? !r->choice.keep_blocks
+                          : r->choice.loss_rows < head_rows_for(r->m->dims.vocabulary) && !r->config->loss_chunk && r->choice.loss_rows < r->choice.tokens;
         size_t saves = 0;
         if (levers[i].pull(r) && plan_dry(r) == QLFT_OK && plan_total(&r->planned) < now) saves = now - plan_total(&r->planned);
         r->choice = saved;
-        json_array_append_new(out, json_pack("{s:s, s:s, s:b, s:I}", "name", levers[i].name, "cost", levers[i].cost, "pulled", (int)pulled, "saves_bytes", (json_int_t)saves));
+        json_array_append_new(
+            out, json_pack("{s:s, s:s, s:b, s:I}", "name", levers[i].name, "cost", levers[i].cost, "pulled", (int)pulled, "saves_bytes", (json_int_t)saves));
     }
     if (plan_dry(r) != QLFT_OK) {
         json_decref(out);
@@ -165,10 +171,11 @@ static json_t *plan_levers(run *r)
 
 json_t *plan_json(run *r)
 {
-    json_t *choices = json_pack("{s:s, s:s, s:I}", "checkpointing", r->choice.keep_blocks ? "none" : "block", "page-optim", r->choice.page_optim ? "on" : "off", "loss-chunk",
-                                (json_int_t)r->choice.loss_rows);
+    json_t *choices = json_pack("{s:s, s:s, s:I}", "checkpointing", r->choice.keep_blocks ? "none" : "block", "page-optim", r->choice.page_optim ? "on" : "off",
+                                "loss-chunk", (json_int_t)r->choice.loss_rows);
     json_t *levers_json = plan_levers(r);
-    size_t  total = plan_total(&r->planned);
-    return json_pack("{s:I, s:I, s:b, s:o, s:o, s:o, s:{s:I, s:o}}", "steps", (json_int_t)r->steps, "micro_batch_tokens", (json_int_t)r->choice.tokens, "fits", (int)(total <= r->budget),
-                     "choices", choices, "levers", levers_json, "ledger", plan_rows(&r->planned), "memory", "planned_peak_bytes", (json_int_t)total, "tiers", plan_tiers(r));
+    size_t total = plan_total(&r->planned);
+    return json_pack("{s:I, s:I, s:b, s:o, s:o, s:o, s:{s:I, s:o}}", "steps", (json_int_t)r->steps, "micro_batch_tokens", (json_int_t)r->choice.tokens, "fits",
+                     (int)(total <= r->budget), "choices", choices, "levers", levers_json, "ledger", plan_rows(&r->planned), "memory", "planned_peak_bytes",
+                     (json_int_t)total, "tiers", plan_tiers(r));
 }

@@ -9,7 +9,7 @@
 static void gguf_module(gguf_lora_module *out, const run *r, const linear *l)
 {
     tensor_role role = (tensor_role)(l->site % BLOCK_LINEARS);
-    int         layer = (int)(l->site / BLOCK_LINEARS);
+    int layer = (int)(l->site / BLOCK_LINEARS);
     const arch *kind = r->m->dims.kind;
     const char *pattern = kind->names[role].gguf, *hole = strstr(pattern, "%d");
     out->l = l;
@@ -22,7 +22,8 @@ qlft_status export_gguf(const run *r, const char *path)
     gguf_lora_module *modules = calloc((size_t)r->adapted_count + 1, sizeof *modules);
     if (!modules) return status_fail(QLFT_ENOMEM, "out of memory");
     for (int i = 0; i < r->adapted_count; i++) gguf_module(&modules[i], r, r->adapted[i]);
-    qlft_status status = gguf_lora_write(path, r->m->dims.kind->gguf_name, modules, r->adapted_count, r->pages.home[0], peft_scale(&r->adapter), r->adapter.rank);
+    qlft_status status =
+        gguf_lora_write(path, r->m->dims.kind->gguf_name, modules, r->adapted_count, r->pages.home[0], peft_scale(&r->adapter), r->adapter.rank);
     free(modules);
     return status;
 }
@@ -45,9 +46,9 @@ static qlft_status export_peft(run *r, const char *folder, char hash[SHA256_HEX_
 
 qlft_status qlft_export(char **json_text, const qlft_config *c, const qlft_observer *observer)
 {
-    run    r;
-    char   hash[SHA256_HEX_BYTES] = "";
-    bool   packed = c->adapter_format == ADAPTER_GGUF;
+    run r;
+    char hash[SHA256_HEX_BYTES] = "";
+    bool packed = c->adapter_format == ADAPTER_GGUF;
     *json_text = NULL;
     qlft_status status = run_start(&r, c, observer);
     if (status == QLFT_OK) status = run_open_model(&r, RUN_FORWARD);
@@ -55,7 +56,8 @@ qlft_status qlft_export(char **json_text, const qlft_config *c, const qlft_obser
     if (status == QLFT_OK) status = packed ? export_gguf(&r, c->out) : export_peft(&r, c->out, hash);
     if (status == QLFT_OK && packed) status = file_sha256(hash, c->out);
     if (status == QLFT_OK) {
-        json_t *summary = json_pack("{s:s, s:s, s:i, s:f, s:s}", "path", c->out, "format", packed ? "gguf" : "peft", "tensors", 2 * r.adapted_count, "scale", peft_scale(&r.adapter), "sha256", hash);
+        json_t *summary = json_pack("{s:s, s:s, s:i, s:f, s:s}", "path", c->out, "format", packed ? "gguf" : "peft", "tensors", 2 * r.adapted_count, "scale",
+                                    peft_scale(&r.adapter), "sha256", hash);
         *json_text = summary ? json_dumps(summary, JSON_INDENT(1)) : NULL;
         json_decref(summary);
         if (!*json_text) status = status_fail(QLFT_ENOMEM, "out of memory");

@@ -8,30 +8,33 @@
 
 enum { PASS_TOKENS = 256, CHAT_TOKENS = 8192, MAX_STOPS = 64 };
 
-typedef struct id_list { int32_t *ids; int64_t count, capacity; } id_list;
+typedef struct id_list {
+    int32_t *ids;
+    int64_t count, capacity;
+} id_list;
 
 typedef struct talk {
-    run                    *r;
+    run *r;
     const qlft_conversation *io;
-    chat                   *template; /* NULL: the model has none, prompts are plain text */
-    decoder                 dec;
-    int32_t                 stops[MAX_STOPS];
-    int                     stop_count;
-    id_list                 fed;      /* ids in the cache */
-    id_list                 answer;   /* ids of the answer in the making */
-    char                   *text;     /* it decoded; yours */
-    size_t                  text_bytes, given; /* bytes of text handed out */
-    bool                    streaming;
-    qlft_status             status;
-    int64_t                 prompt_tokens, tokens;
-    double                  seconds;
-    const char             *end;
+    chat *template; /* NULL: the model has none, prompts are plain text */
+    decoder dec;
+    int32_t stops[MAX_STOPS];
+    int stop_count;
+    id_list fed;              /* ids in the cache */
+    id_list answer;           /* ids of the answer in the making */
+    char *text;               /* it decoded; yours */
+    size_t text_bytes, given; /* bytes of text handed out */
+    bool streaming;
+    qlft_status status;
+    int64_t prompt_tokens, tokens;
+    double seconds;
+    const char *end;
 } talk;
 
 static qlft_status ids_add(id_list *list, const int32_t *ids, int64_t count)
 {
     if (list->count + count > list->capacity) {
-        int64_t  capacity = 2 * (list->count + count) + 64;
+        int64_t capacity = 2 * (list->count + count) + 64;
         int32_t *grown = realloc(list->ids, (size_t)capacity * sizeof *grown);
         if (!grown) return status_fail(QLFT_ENOMEM, "out of memory for %lld tokens", (long long)capacity);
         list->ids = grown;
@@ -82,7 +85,7 @@ static qlft_status begin_messages(json_t **out, const talk *t)
 static qlft_status ids_of_prompt(id_list *out, const talk *t)
 {
     const char *prompt = t->r->config->prompt;
-    json_t     *messages = NULL;
+    json_t *messages = NULL;
     if (!t->template) return ids_of_text(out, t->r->tok, prompt, strlen(prompt), TOKENIZE_SPECIAL | TOKENIZE_ADD);
     qlft_status status = begin_messages(&messages, t);
     if (status == QLFT_OK) status = add_message(messages, "user", prompt);
@@ -91,14 +94,16 @@ static qlft_status ids_of_prompt(id_list *out, const talk *t)
     return status;
 }
 
-/* Conversations need a template, prompts use it if there is one. */
+/* Conversations need a template, prompts use it if there is one; --raw ones do not. */
 static qlft_status open_template(talk *t)
 {
     const qlft_config *c = t->r->config;
-    bool               named = c->template_path && strcmp(c->template_path, "auto") != 0;
-    if (c->data_count) return QLFT_OK; /* rows are rendered by data/ */
+    bool named = c->template_path && strcmp(c->template_path, "auto") != 0;
+    if (c->data_count || c->raw) return QLFT_OK; /* rows are rendered by data/ */
     if (!named && !c->chat && !tokenizer_chat_template(t->r->tok)) {
-        if (c->system) return status_fail(QLFT_EARG, "--system needs a chat template, and this model has none; name one with --template FILE, or put the text into --prompt");
+        if (c->system)
+            return status_fail(QLFT_EARG,
+                               "--system needs a chat template, and this model has none; name one with --template FILE, or put the text into --prompt");
         return QLFT_OK;
     }
     return chat_open(&t->template, t->r->tok, c->template_path);
@@ -144,10 +149,14 @@ static const char *const end_names[] = {"stop", "length", "interrupted"};
 static qlft_status answer_to(talk *t, const id_list *ids)
 {
     const qlft_config *c = t->r->config;
-    decode_options     o = {{c->temperature, c->top_p, c->top_k, (uint64_t)c->seed}, c->max_tokens, t->stops, t->stop_count, t->r->observer ? (const volatile int *)t->r->observer->stop : NULL};
-    double             started = run_clock();
-    int64_t            shared = 0, drawn = 0;
-    decode_end         end;
+    decode_options o = {{c->temperature, c->top_p, c->top_k, (uint64_t)c->seed},
+                        c->max_tokens,
+                        t->stops,
+                        t->stop_count,
+                        t->r->observer ? (const volatile int *)t->r->observer->stop : NULL};
+    double started = run_clock();
+    int64_t shared = 0, drawn = 0;
+    decode_end end;
     while (shared < t->fed.count && shared + 1 < ids->count && t->fed.ids[shared] == ids->ids[shared]) shared++;
     t->dec.cache->length = shared;
     t->fed.count = shared;
@@ -174,9 +183,9 @@ static qlft_status answer_to(talk *t, const id_list *ids)
 
 static qlft_status converse(talk *t)
 {
-    json_t     *messages = NULL;
-    id_list     ids = {NULL, 0, 0};
-    char       *said = NULL;
+    json_t *messages = NULL;
+    id_list ids = {NULL, 0, 0};
+    char *said = NULL;
     qlft_status status = begin_messages(&messages, t);
     while (status == QLFT_OK && t->io && t->io->turn && t->io->turn(t->io->payload, &said)) {
         status = add_message(messages, "user", said);
@@ -194,14 +203,24 @@ static qlft_status converse(talk *t)
 }
 
 /* Prompts of a file, gathered before memory is planned for the longest. */
-typedef struct prompt_row { int64_t line; int32_t file; char *text, *error; size_t bytes; id_list ids; } prompt_row;
-typedef struct prompt_list { prompt_row *rows; int64_t count, capacity, longest; qlft_status status; } prompt_list;
+typedef struct prompt_row {
+    int64_t line;
+    int32_t file;
+    char *text, *error;
+    size_t bytes;
+    id_list ids;
+} prompt_row;
+typedef struct prompt_list {
+    prompt_row *rows;
+    int64_t count, capacity, longest;
+    qlft_status status;
+} prompt_list;
 
 static bool gather_row(void *payload, const data_row *from)
 {
     prompt_list *list = payload;
     if (list->count == list->capacity) {
-        int64_t     capacity = list->capacity ? 2 * list->capacity : 64;
+        int64_t capacity = list->capacity ? 2 * list->capacity : 64;
         prompt_row *rows = realloc(list->rows, (size_t)capacity * sizeof *rows);
         if (!rows) {
             list->status = status_fail(QLFT_ENOMEM, "out of memory for %lld rows", (long long)capacity);
@@ -230,7 +249,7 @@ static bool gather_row(void *payload, const data_row *from)
 static qlft_status gather_rows(prompt_list *list, const run *r)
 {
     const qlft_config *c = r->config;
-    data_options       o;
+    data_options o;
     memset(&o, 0, sizeof o);
     o.paths = (const char *const *)c->data;
     o.path_count = c->data_count;
@@ -239,11 +258,13 @@ static qlft_status gather_rows(prompt_list *list, const run *r)
     o.on_bad_row = (data_on_bad_row)c->on_bad_row;
     o.vocabulary = r->m->dims.vocabulary;
     o.prompt_only = true;
+    o.raw = c->raw;
     QLFT_TRY(data_each_row(&o, r->tok, gather_row, list));
     QLFT_TRY(list->status);
     for (int64_t i = 0; i < list->count && c->on_bad_row == BAD_ROW_STOP; i++)
         if (list->rows[i].error)
-            return status_fail(QLFT_EFORMAT, "%s line %lld: %s; mend the row or use --on-bad-row skip", c->data[list->rows[i].file], (long long)list->rows[i].line, list->rows[i].error);
+            return status_fail(QLFT_EFORMAT, "%s line %lld: %s; mend the row or use --on-bad-row skip", c->data[list->rows[i].file],
+                               (long long)list->rows[i].line, list->rows[i].error);
     return QLFT_OK;
 }
 
@@ -261,8 +282,8 @@ static qlft_status answer_rows(talk *t, const prompt_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
         const prompt_row *row = &list->rows[i];
-        qlft_answer       a;
-        int64_t           before = t->tokens;
+        qlft_answer a;
+        int64_t before = t->tokens;
         memset(&a, 0, sizeof a);
         a.line = row->line;
         a.file = t->r->config->data[row->file];
@@ -287,14 +308,14 @@ static qlft_status answer_rows(talk *t, const prompt_list *list)
 static int64_t context_of(const run *r, const prompt_list *rows, const id_list *prompt)
 {
     const qlft_config *c = r->config;
-    int64_t            most = r->m->dims.max_positions;
+    int64_t most = r->m->dims.max_positions;
     if (c->chat) return most > 0 && most < CHAT_TOKENS ? most : CHAT_TOKENS;
     return (c->data_count ? rows->longest : prompt->count) + c->max_tokens;
 }
 
 static qlft_status generate(talk *t, prompt_list *rows, id_list *prompt)
 {
-    run               *r = t->r;
+    run *r = t->r;
     const qlft_config *c = r->config;
     QLFT_TRY(run_open_model(r, RUN_FORWARD));
     QLFT_TRY(tokenizer_open(&r->tok, r->m->source.folder));
@@ -318,10 +339,10 @@ static qlft_status generate(talk *t, prompt_list *rows, id_list *prompt)
 
 qlft_status qlft_generate(char **json_text, const qlft_config *c, const qlft_conversation *io, const qlft_observer *observer)
 {
-    run         r;
-    talk        t;
+    run r;
+    talk t;
     prompt_list rows;
-    id_list     prompt = {NULL, 0, 0};
+    id_list prompt = {NULL, 0, 0};
     memset(&t, 0, sizeof t);
     memset(&rows, 0, sizeof rows);
     *json_text = NULL;
@@ -331,8 +352,8 @@ qlft_status qlft_generate(char **json_text, const qlft_config *c, const qlft_con
     qlft_status status = run_start(&r, c, observer);
     if (status == QLFT_OK) status = generate(&t, &rows, &prompt);
     if (status == QLFT_OK) {
-        json_t *figures = json_pack("{s:I, s:I, s:f, s:f, s:s}", "prompt_tokens", (json_int_t)t.prompt_tokens, "tokens", (json_int_t)t.tokens, "seconds", t.seconds, "tokens_per_second",
-                                    t.seconds > 0.0 ? (double)t.tokens / t.seconds : 0.0, "end", t.end);
+        json_t *figures = json_pack("{s:I, s:I, s:f, s:f, s:s}", "prompt_tokens", (json_int_t)t.prompt_tokens, "tokens", (json_int_t)t.tokens, "seconds",
+                                    t.seconds, "tokens_per_second", t.seconds > 0.0 ? (double)t.tokens / t.seconds : 0.0, "end", t.end);
         *json_text = figures ? json_dumps(figures, JSON_INDENT(1)) : NULL;
         json_decref(figures);
         if (!*json_text) status = status_fail(QLFT_ENOMEM, "out of memory");

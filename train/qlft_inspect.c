@@ -15,7 +15,8 @@ static json_t *shape_json(int rank, const int64_t *extents)
 
 static void add_tensor(json_t *tensors, const char *name, const char *type, int rank, const int64_t *extents, size_t bytes)
 {
-    json_array_append_new(tensors, json_pack("{s:s, s:s, s:o, s:I}", "name", name, "type", type, "shape", shape_json(rank, extents), "bytes", (json_int_t)bytes));
+    json_array_append_new(tensors,
+                          json_pack("{s:s, s:s, s:o, s:I}", "name", name, "type", type, "shape", shape_json(rank, extents), "bytes", (json_int_t)bytes));
 }
 
 static void add_safetensors(json_t *out, const safetensors *s)
@@ -39,9 +40,9 @@ static void add_safetensors(json_t *out, const safetensors *s)
 static json_t *gguf_scalar(const gguf *g, const gguf_value *v)
 {
     gguf_string text = {NULL, 0};
-    int64_t     whole = 0;
-    double      real = 0.0;
-    bool        flag = false;
+    int64_t whole = 0;
+    double real = 0.0;
+    bool flag = false;
     switch (v->kind) {
     case GGUF_STRING: return gguf_get_string(&text, g, v->key) == QLFT_OK && text.text ? json_stringn(text.text, text.bytes) : NULL;
     case GGUF_F32:
@@ -72,9 +73,9 @@ static void add_gguf(json_t *out, const gguf *g)
 
 static json_t *dims_json(const shape *s)
 {
-    return json_pack("{s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:I, s:b, s:f, s:f}", "architecture", s->kind->hf_class, "layers", s->layers, "width", (json_int_t)s->width, "inner", (json_int_t)s->inner,
-                     "heads", s->heads, "key_heads", s->key_heads, "head_size", s->head_size, "vocabulary", (json_int_t)s->vocabulary, "tied", (int)s->tied, "norm_eps", s->norm_eps, "rope_theta",
-                     s->rope.theta);
+    return json_pack("{s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:I, s:b, s:f, s:f}", "architecture", s->kind->hf_class, "layers", s->layers, "width",
+                     (json_int_t)s->width, "inner", (json_int_t)s->inner, "heads", s->heads, "key_heads", s->key_heads, "head_size", s->head_size, "vocabulary",
+                     (json_int_t)s->vocabulary, "tied", (int)s->tied, "norm_eps", s->norm_eps, "rope_theta", s->rope.theta);
 }
 
 /* ---- kinds ---- */
@@ -84,8 +85,9 @@ static qlft_status inspect_adapter(json_t *out, const char *path)
     peft_adapter p;
     QLFT_TRY(peft_open(&p, path));
     json_object_set_new(out, "kind", json_string("adapter"));
-    json_object_set_new(out, "adapter", json_pack("{s:i, s:f, s:f, s:b, s:f, s:i}", "r", p.config.rank, "alpha", p.config.alpha, "dropout", p.config.dropout, "rslora", (int)p.config.rslora, "scale",
-                                                  peft_scale(&p.config), "modules", p.count));
+    json_object_set_new(out, "adapter",
+                        json_pack("{s:i, s:f, s:f, s:b, s:f, s:i}", "r", p.config.rank, "alpha", p.config.alpha, "dropout", p.config.dropout, "rslora",
+                                  (int)p.config.rslora, "scale", peft_scale(&p.config), "modules", p.count));
     add_safetensors(out, &p.file);
     peft_close(&p);
     return QLFT_OK;
@@ -107,9 +109,9 @@ static qlft_status inspect_model(json_t *out, const char *path)
 
 static qlft_status inspect_file(json_t *out, const char *path)
 {
-    gguf        g;
+    gguf g;
     safetensors s;
-    size_t      length = strlen(path);
+    size_t length = strlen(path);
     if (length > 5 && strcmp(path + length - 5, ".gguf") == 0) {
         QLFT_TRY(gguf_open(&g, path));
         json_object_set_new(out, "kind", json_string("gguf"));
@@ -130,7 +132,7 @@ static qlft_status inspect_any(json_t *out, const char *path)
     if (!file_exists(path) && !file_is_folder(path)) return status_fail(QLFT_EIO, "%s: no such file or folder", path);
     if (file_is_folder(path)) {
         char *adapter = path_join(path, "adapter_config.json");
-        bool  is_adapter = adapter && file_exists(adapter);
+        bool is_adapter = adapter && file_exists(adapter);
         free(adapter);
         return is_adapter ? inspect_adapter(out, path) : inspect_model(out, path);
     }

@@ -7,7 +7,7 @@
 static char *plan_text(run *r)
 {
     json_t *plan = plan_json(r), *base = report_base(r, false);
-    char   *text = NULL;
+    char *text = NULL;
     if (plan && base) {
         json_object_set(plan, "base", base);
         if (r->data) json_object_set_new(plan, "data", report_data(r->data));

@@ -8,7 +8,7 @@
 
 /* The batch file, [B, T] each. */
 typedef struct probe_batch {
-    int64_t  rows, length;
+    int64_t rows, length;
     int64_t *ids, *labels, *mask, *positions; /* mask and positions may be NULL */
     int64_t *place;                           /* [B * T]: index in the flat run, -1 for masked tokens */
 } probe_batch;
@@ -33,7 +33,8 @@ static qlft_status read_grid(int64_t **out, const safetensors *file, const char 
         p->length = e->shape[1];
     }
     if (e->shape[0] != p->rows || e->shape[1] != p->length)
-        return status_fail(QLFT_EFORMAT, "%s: tensor %s is [%lld, %lld], input_ids is [%lld, %lld]", path, name, (long long)e->shape[0], (long long)e->shape[1], (long long)p->rows, (long long)p->length);
+        return status_fail(QLFT_EFORMAT, "%s: tensor %s is [%lld, %lld], input_ids is [%lld, %lld]", path, name, (long long)e->shape[0], (long long)e->shape[1],
+                           (long long)p->rows, (long long)p->length);
     *out = malloc((size_t)e->count * sizeof **out);
     if (!*out) return status_fail(QLFT_ENOMEM, "out of memory for %s", name);
     return safetensors_to_i64(*out, e, 0, e->count);
@@ -48,7 +49,8 @@ static qlft_status probe_batch_read(probe_batch *p, const char *path)
     if (status == QLFT_OK) status = read_grid(&p->mask, &file, "attention_mask", path, p, true);
     if (status == QLFT_OK) status = read_grid(&p->positions, &file, "position_ids", path, p, true);
     safetensors_close(&file);
-    if (status == QLFT_OK && p->rows * p->length > INT32_MAX / 4) status = status_fail(QLFT_EFORMAT, "%s: a batch of %lld tokens is too large to probe", path, (long long)(p->rows * p->length));
+    if (status == QLFT_OK && p->rows * p->length > INT32_MAX / 4)
+        status = status_fail(QLFT_EFORMAT, "%s: a batch of %lld tokens is too large to probe", path, (long long)(p->rows * p->length));
     if (status == QLFT_OK && !(p->place = malloc((size_t)(p->rows * p->length) * sizeof *p->place))) status = status_fail(QLFT_ENOMEM, "out of memory");
     return status;
 }
@@ -69,12 +71,15 @@ static qlft_status probe_fill(batch *b, const probe_batch *p, int64_t vocabulary
         for (int64_t t = 0; t < p->length; t++) {
             int64_t i = row * p->length + t, id = p->ids[i], label = t + 1 < p->length ? p->labels[i + 1] : -100, at = p->place[i];
             if (label != -100 && (at < 0 || p->place[i + 1] < 0))
-                return status_fail(QLFT_EFORMAT, "%s: labels[%lld, %lld] is counted, but attention_mask hides that token or the one before it", path, (long long)row, (long long)t + 1);
+                return status_fail(QLFT_EFORMAT, "%s: labels[%lld, %lld] is counted, but attention_mask hides that token or the one before it", path,
+                                   (long long)row, (long long)t + 1);
             if (at < 0) continue;
             if (id < 0 || id >= vocabulary || (label != -100 && (label < 0 || label >= vocabulary)))
-                return status_fail(QLFT_EFORMAT, "%s: input_ids[%lld, %lld] = %lld or its label is outside the vocabulary of %lld", path, (long long)row, (long long)t, (long long)id, (long long)vocabulary);
+                return status_fail(QLFT_EFORMAT, "%s: input_ids[%lld, %lld] = %lld or its label is outside the vocabulary of %lld", path, (long long)row,
+                                   (long long)t, (long long)id, (long long)vocabulary);
             int64_t position = p->positions ? p->positions[i] : t;
-            if (position < 0 || position > INT32_MAX) return status_fail(QLFT_EFORMAT, "%s: position_ids[%lld, %lld] is %lld", path, (long long)row, (long long)t, (long long)position);
+            if (position < 0 || position > INT32_MAX)
+                return status_fail(QLFT_EFORMAT, "%s: position_ids[%lld, %lld] is %lld", path, (long long)row, (long long)t, (long long)position);
             b->tokens[at] = (int32_t)id;
             b->targets[at] = label == -100 ? -1 : (int32_t)label;
             b->positions[at] = (int32_t)position;
@@ -90,10 +95,10 @@ static qlft_status probe_fill(batch *b, const probe_batch *p, int64_t vocabulary
 
 typedef struct probe_output {
     safetensors_out *tensors;
-    char(*names)[224];
-    int    count;
+    char (*names)[224];
+    int count;
     float *logits;
-    float  loss, norm;
+    float loss, norm;
 } probe_output;
 
 static void probe_add(probe_output *o, const char *name, int rank, const int64_t *extent, const float *data)
@@ -138,7 +143,7 @@ static double probe_gradients(run *r, int64_t counted)
 static qlft_status probe_pass(run *r, const probe_batch *p, probe_output *o)
 {
     const int64_t logits_shape[3] = {p->rows, p->length, r->m->dims.vocabulary}, one[1] = {1};
-    batch        *b = &r->rows;
+    batch *b = &r->rows;
     QLFT_TRY(probe_fill(b, p, r->m->dims.vocabulary, r->config->batch_path));
     model_batch mb = run_model_batch(b, 0);
     QLFT_TRY(model_forward(r->m, &mb, false, NULL, 0));
@@ -168,8 +173,8 @@ static qlft_status probe_output_alloc(probe_output *o, const run *r, const probe
 
 static char *probe_summary(const run *r, const probe_output *o, const char *path)
 {
-    json_t *summary = json_pack("{s:s, s:f, s:I, s:I, s:i, s:f}", "out", path, "loss", (double)o->loss, "tokens", (json_int_t)r->rows.count, "supervised_tokens", (json_int_t)r->rows.counted,
-                                "tensors", o->count, "seconds", run_clock() - r->started);
+    json_t *summary = json_pack("{s:s, s:f, s:I, s:I, s:i, s:f}", "out", path, "loss", (double)o->loss, "tokens", (json_int_t)r->rows.count,
+                                "supervised_tokens", (json_int_t)r->rows.counted, "tensors", o->count, "seconds", run_clock() - r->started);
     if (summary && r->m->adapter) json_object_set_new(summary, "grad_norm", json_real((double)o->norm));
     char *text = summary ? json_dumps(summary, JSON_INDENT(1)) : NULL;
     json_decref(summary);
@@ -178,8 +183,8 @@ static char *probe_summary(const run *r, const probe_output *o, const char *path
 
 qlft_status qlft_probe(char **json_text, const qlft_config *c, const qlft_observer *observer)
 {
-    run          r;
-    probe_batch  p;
+    run r;
+    probe_batch p;
     probe_output o;
     memset(&p, 0, sizeof p);
     memset(&o, 0, sizeof o);

@@ -9,11 +9,11 @@ enum { CONFIG_LIMIT_BYTES = 16 << 20 };
 
 typedef struct token_sink {
     const qlft_config *config;
-    tokenizer         *tok;
+    tokenizer *tok;
     bool (*row)(void *payload, const qlft_token_row *row);
-    void              *payload;
+    void *payload;
     const volatile sig_atomic_t *stop;
-    int64_t     given;
+    int64_t given;
     qlft_status status;
 } token_sink;
 
@@ -34,7 +34,7 @@ static qlft_status vocabulary_of(int64_t *out, const char *place)
 {
     *out = 0;
     if (ends_with(place, ".gguf")) {
-        gguf        g;
+        gguf g;
         QLFT_TRY(gguf_open(&g, place));
         const gguf_tensor *embed = gguf_find_tensor(&g, "token_embd.weight");
         if (embed && embed->rank == 2) *out = embed->shape[0];
@@ -46,7 +46,7 @@ static qlft_status vocabulary_of(int64_t *out, const char *place)
         free(path);
         return QLFT_OK;
     }
-    json_t     *config = NULL;
+    json_t *config = NULL;
     qlft_status status = json_read_file(&config, path, CONFIG_LIMIT_BYTES);
     if (status == QLFT_OK) status = json_get_int(out, config, "vocab_size", 0, path);
     json_decref(config);
@@ -62,7 +62,7 @@ static bool fill_pieces(token_sink *s, qlft_token_row *row, char **store, const 
     size_t used = 0, capacity = 0;
     *store = NULL;
     for (size_t i = 0; i < row->count; i++) {
-        char  *piece = NULL;
+        char *piece = NULL;
         size_t bytes = 0;
         if (tokenizer_decode(s->tok, &row->ids[i], 1, false, &piece, &bytes) != QLFT_OK) return false;
         if (used + bytes > capacity) {
@@ -86,10 +86,10 @@ static bool fill_pieces(token_sink *s, qlft_token_row *row, char **store, const 
 
 static bool give_row(token_sink *s, qlft_token_row *row)
 {
-    char        *store = NULL;
+    char *store = NULL;
     const char **pieces = calloc(row->count + 1, sizeof *pieces);
-    size_t      *sizes = calloc(row->count + 1, sizeof *sizes);
-    bool        *special = calloc(row->count + 1, sizeof *special), go_on = false;
+    size_t *sizes = calloc(row->count + 1, sizeof *sizes);
+    bool *special = calloc(row->count + 1, sizeof *special), go_on = false;
     if (!pieces || !sizes || !special || (s->tok && !fill_pieces(s, row, &store, pieces, sizes, special))) {
         s->status = status_fail(QLFT_ENOMEM, "out of memory for the row of line %lld", (long long)row->line);
     } else {
@@ -108,9 +108,9 @@ static bool give_row(token_sink *s, qlft_token_row *row)
 
 static bool each_row(void *payload, const data_row *from)
 {
-    token_sink    *s = payload;
+    token_sink *s = payload;
     qlft_token_row row;
-    const char    *file = s->config->data[from->file];
+    const char *file = s->config->data[from->file];
     memset(&row, 0, sizeof row);
     row.line = from->line;
     row.file = file;
@@ -133,9 +133,9 @@ static bool each_row(void *payload, const data_row *from)
 
 static qlft_status tokens_of_text(token_sink *s, const char *text)
 {
-    token_list     list = {NULL, 0, 0};
+    token_list list = {NULL, 0, 0};
     qlft_token_row row;
-    unsigned       flags = (s->config->no_special ? 0u : (unsigned)TOKENIZE_SPECIAL) | (s->config->raw ? 0u : (unsigned)TOKENIZE_ADD);
+    unsigned flags = (s->config->no_special ? 0u : (unsigned)TOKENIZE_SPECIAL) | (s->config->raw ? 0u : (unsigned)TOKENIZE_ADD);
     QLFT_TRY(tokenizer_encode(s->tok, text, strlen(text), flags, &list));
     int32_t *ids = calloc(2 * list.count + 1, sizeof *ids);
     if (!ids) {
@@ -183,6 +183,8 @@ qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const q
         o.format = (data_format)c->format;
         o.template_path = c->template_path;
         o.train_on = (data_train_on)c->train_on;
+        o.max_tokens = c->seq;
+        o.on_long = (data_on_long)c->on_long;
         o.on_bad_row = BAD_ROW_SKIP; /* every bad row is given; what follows is decided in each_row */
         o.raw = c->raw;
         o.no_special = c->no_special;

@@ -28,7 +28,7 @@ static qlft_status check_space(const run *r)
         r->config->out, (double)need / 1e6, (double)have / 1e6);
 }
 
-static qlft_status resume(run *r, cursor *at)
+static qlft_status resume(run *r, cursor *at, history *h)
 {
     const char *from = r->config->resume;
     char *found = NULL;
@@ -40,7 +40,10 @@ static qlft_status resume(run *r, cursor *at)
             return QLFT_OK;
         }
     }
-    qlft_status status = checkpoint_load(r, at, found ? found : from);
+    char *evals = NULL;
+    qlft_status status = checkpoint_load(r, at, &evals, found ? found : from);
+    if (status == QLFT_OK) status = history_evals_from(h, evals);
+    free(evals);
     if (status == QLFT_OK) log_info("resumed from %s at step %lld", found ? found : from, (long long)at->step);
     free(found);
     return status;
@@ -117,7 +120,7 @@ static qlft_status train_locked(run *r, char **report_path)
     memset(&h, 0, sizeof h);
     if (!recipe) return status_fail(QLFT_ENOMEM, "out of memory");
     if ((status = train_open(r)) != QLFT_OK) goto done;
-    if ((status = resume(r, &at)) != QLFT_OK) goto done;
+    if ((status = resume(r, &at, &h)) != QLFT_OK) goto done;
     if ((status = history_begin(&h, r->config->out, at.step)) != QLFT_OK) goto done;
     if ((status = recipe_write(r->config, recipe)) != QLFT_OK) goto done;
     status = trainer_run(r, &at, &h);
@@ -126,6 +129,12 @@ done:
     history_free(&h);
     free(recipe);
     return status;
+}
+
+static void keep_warning(void *payload, qlft_log_level level, const char *message)
+{
+    run *r = payload;
+    if (level == QLFT_LOG_WARNING && r->warnings) json_array_append_new(r->warnings, json_string(message));
 }
 
 qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_observer *observer)
@@ -138,7 +147,10 @@ qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_obse
     if (status == QLFT_OK) status = folder_writable(c->out);
     if (status == QLFT_OK) status = folder_lock(&lock, c->out);
     if (status == QLFT_OK) status = checkpoint_sweep(c->out);
+    if (status == QLFT_OK && !(r.warnings = json_array())) status = status_fail(QLFT_ENOMEM, "out of memory");
+    log_watch(keep_warning, &r);
     if (status == QLFT_OK) status = train_locked(&r, report_path);
+    log_watch(NULL, NULL);
     if (lock >= 0) folder_unlock(lock);
     run_close(&r);
     return status;

@@ -11,23 +11,25 @@
 json_t *report_base(const run *r, bool with_hash)
 {
     const model *m = r->m;
-    char         hash[SHA256_HEX_BYTES] = "";
-    int64_t      parameters = 0, rows, cols;
+    char hash[SHA256_HEX_BYTES] = "";
+    int64_t parameters = 0, rows, cols;
     for (int role = 0; role < TENSOR_ROLES; role++) {
         if (role == TENSOR_HEAD && !m->own_head) continue;
         model_matrix_size(m, (tensor_role)role, &rows, &cols);
         parameters += rows * cols * (role < TENSOR_BLOCK_END ? m->dims.layers : 1);
     }
     if (with_hash && source_sha256(hash, &m->source) != QLFT_OK) log_warning("the base's hash is not known: %s", qlft_last_error());
-    return json_pack("{s:s, s:s, s:I, s:s}", "path", r->config->base, "architecture", m->dims.kind->hf_class, "parameters", (json_int_t)parameters, "sha256", hash);
+    return json_pack("{s:s, s:s, s:I, s:s}", "path", r->config->base, "architecture", m->dims.kind->hf_class, "parameters", (json_int_t)parameters, "sha256",
+                     hash);
 }
 
 json_t *report_data(const dataset *data)
 {
     data_counts c = dataset_counts(data);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "rows", (json_int_t)c.rows, "samples", (json_int_t)c.samples, "skipped", (json_int_t)(c.bad + c.unsupervised + c.dropped),
-                     "bad", (json_int_t)c.bad, "unsupervised", (json_int_t)c.unsupervised, "dropped", (json_int_t)c.dropped, "truncated", (json_int_t)c.truncated, "split", (json_int_t)c.split,
-                     "tokens", (json_int_t)c.tokens, "supervised_tokens", (json_int_t)c.supervised, "longest", (json_int_t)c.longest, "cached", (int)dataset_was_cached(data));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "rows", (json_int_t)c.rows, "samples", (json_int_t)c.samples, "skipped",
+                     (json_int_t)(c.bad + c.unsupervised - c.idle + c.dropped), "bad", (json_int_t)c.bad, "unsupervised", (json_int_t)c.unsupervised, "dropped",
+                     (json_int_t)c.dropped, "truncated", (json_int_t)c.truncated, "split", (json_int_t)c.split, "tokens", (json_int_t)c.tokens,
+                     "supervised_tokens", (json_int_t)c.supervised, "longest", (json_int_t)c.longest, "cached", (int)dataset_was_cached(data));
 }
 
 static const ledger_row *find_row(const ledger *book, const ledger_row *like)
@@ -44,8 +46,9 @@ static json_t *report_ledger(const run *r)
     json_t *rows = json_array();
     for (size_t i = 0; rows && i < r->planned.count; i++) {
         const ledger_row *row = &r->planned.rows[i], *used = find_row(&r->used, row);
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "owner", row->owner, "name", row->name, "kind", ledger_kind_name(row->kind), "tier", ledger_tier_name(row->where),
-                                              "planned_bytes", (json_int_t)row->bytes, "used_bytes", (json_int_t)(used ? used->bytes : 0)));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "owner", row->owner, "name", row->name, "kind", ledger_kind_name(row->kind),
+                                              "tier", ledger_tier_name(row->where), "planned_bytes", (json_int_t)row->bytes, "used_bytes",
+                                              (json_int_t)(used ? used->bytes : 0)));
     }
     return rows;
 }
@@ -55,7 +58,7 @@ static int64_t process_peak_bytes(void)
 {
     FILE *f = fopen("/proc/self/status", "r");
     if (!f) return 0;
-    char      line[256];
+    char line[256];
     long long kib = 0;
     while (fgets(line, sizeof line, f))
         if (sscanf(line, "VmHWM: %lld kB", &kib) == 1) break;
@@ -71,32 +74,34 @@ static json_t *report_memory(const run *r)
         if (r->planned.peak[i] || r->used.peak[i])
             json_object_set_new(tiers, ledger_tier_name((tier)i),
                                 json_pack("{s:I, s:I}", "planned_peak_bytes", (json_int_t)r->planned.peak[i], "used_peak_bytes", (json_int_t)r->used.peak[i]));
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "planned_peak_bytes", (json_int_t)planned, "used_peak_bytes", (json_int_t)used, "process_peak_bytes", (json_int_t)process, "unaccounted_bytes",
-                     (json_int_t)(process - used), "tiers", tiers);
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "planned_peak_bytes", (json_int_t)planned, "used_peak_bytes", (json_int_t)used, "process_peak_bytes",
+                     (json_int_t)process, "unaccounted_bytes", (json_int_t)(process - used), "tiers", tiers);
 }
 
-/* FLOPs a token of a step: 4N + 4H s + 6P + 7 L d T/2-free form of FACTS.md A3: weights of the blocks N (recomputed: 6N), head H on the supervised share s only, adapters P,
- * attention 7 L d T (recomputed 9), T the mean context. */
+/* FLOPs a token of a step: 4N + 4H s + 6P + 7 L d T/2-free form of FACTS.md A3: weights of the blocks N (recomputed: 6N), head H on the supervised share s
+ * only, adapters P, attention 7 L d T (recomputed 9), T the mean context. */
 static double flops_per_token(const run *r, const history *h)
 {
     const model *m = r->m;
-    double       blocks = 0.0, tokens = (double)h->tokens;
-    int64_t      rows, cols;
+    double blocks = 0.0, tokens = (double)h->tokens;
+    int64_t rows, cols;
     for (int role = 0; role < BLOCK_LINEARS; role++) {
         model_matrix_size(m, (tensor_role)role, &rows, &cols);
         blocks += (double)rows * (double)cols * m->dims.layers;
     }
     data_counts c = dataset_counts(r->data);
-    double      head = (double)m->dims.vocabulary * (double)m->dims.width, share = tokens > 0.0 ? (double)h->supervised_tokens / tokens : 0.0;
-    double      context = c.samples ? (double)c.tokens / (double)c.samples : 0.0, width = (double)m->dims.heads * m->dims.head_size;
-    bool        kept = r->choice.keep_blocks;
-    return (kept ? 4.0 : 6.0) * blocks + 4.0 * head * share + (kept ? 6.0 : 8.0) * (double)m->parameters + (kept ? 7.0 : 9.0) * m->dims.layers * width * context;
+    double head = (double)m->dims.vocabulary * (double)m->dims.width, share = tokens > 0.0 ? (double)h->supervised_tokens / tokens : 0.0;
+    double context = c.samples ? (double)c.tokens / (double)c.samples : 0.0, width = (double)m->dims.heads * m->dims.head_size;
+    bool kept = r->choice.keep_blocks;
+    return (kept ? 4.0 : 6.0) * blocks + 4.0 * head * share + (kept ? 6.0 : 8.0) * (double)m->parameters +
+           (kept ? 7.0 : 9.0) * m->dims.layers * width * context;
 }
 
 static json_t *report_throughput(const run *r, const history *h)
 {
     double flops = flops_per_token(r, h), rate = h->seconds > 0.0 ? (double)h->tokens / h->seconds : 0.0;
-    return json_pack("{s:f, s:I, s:f, s:f, s:f}", "tokens_per_second", rate, "tokens", (json_int_t)h->tokens, "seconds", h->seconds, "flops_per_token", flops, "flops_per_second", flops * rate);
+    return json_pack("{s:f, s:I, s:f, s:f, s:f}", "tokens_per_second", rate, "tokens", (json_int_t)h->tokens, "seconds", h->seconds, "flops_per_token", flops,
+                     "flops_per_second", flops * rate);
 }
 
 static json_t *report_steps(const history *h)
@@ -104,8 +109,9 @@ static json_t *report_steps(const history *h)
     json_t *steps = json_array();
     for (int64_t i = 0; steps && i < h->step_count; i++) {
         const step_record *s = &h->steps[i];
-        json_array_append_new(steps, json_pack("{s:I, s:f, s:f, s:f, s:I, s:I, s:f}", "step", (json_int_t)s->step, "loss", s->loss, "grad_norm", s->grad_norm, "lr", s->lr, "tokens",
-                                               (json_int_t)s->tokens, "supervised_tokens", (json_int_t)s->supervised_tokens, "seconds", s->seconds));
+        json_array_append_new(steps,
+                              json_pack("{s:I, s:f, s:f, s:f, s:I, s:I, s:f}", "step", (json_int_t)s->step, "loss", s->loss, "grad_norm", s->grad_norm, "lr",
+                                        s->lr, "tokens", (json_int_t)s->tokens, "supervised_tokens", (json_int_t)s->supervised_tokens, "seconds", s->seconds));
     }
     return steps;
 }
@@ -114,15 +120,17 @@ static json_t *report_evals(const history *h)
 {
     json_t *evals = json_array();
     for (int64_t i = 0; evals && i < h->eval_count; i++)
-        json_array_append_new(evals, json_pack("{s:I, s:f, s:I}", "step", (json_int_t)h->evals[i].step, "loss", h->evals[i].loss, "tokens", (json_int_t)h->evals[i].supervised_tokens));
+        json_array_append_new(evals, json_pack("{s:I, s:f, s:I}", "step", (json_int_t)h->evals[i].step, "loss", h->evals[i].loss, "tokens",
+                                               (json_int_t)h->evals[i].supervised_tokens));
     return evals;
 }
 
 static json_t *report_adapter(const run *r)
 {
-    int     served = peft_vllm_rank(r->adapter.rank);
-    json_t *adapter = json_pack("{s:s, s:i, s:f, s:f, s:f, s:b, s:i, s:I}", "kind", r->m->adapter->name, "r", r->adapter.rank, "alpha", r->adapter.alpha, "scale", peft_scale(&r->adapter), "dropout",
-                                r->adapter.dropout, "rslora", (int)r->adapter.rslora, "modules", r->adapted_count, "parameters", (json_int_t)r->m->parameters);
+    int served = peft_vllm_rank(r->adapter.rank);
+    json_t *adapter = json_pack("{s:s, s:i, s:f, s:f, s:f, s:b, s:i, s:I}", "kind", r->m->adapter->name, "r", r->adapter.rank, "alpha", r->adapter.alpha,
+                                "scale", peft_scale(&r->adapter), "dropout", r->adapter.dropout, "rslora", (int)r->adapter.rslora, "modules", r->adapted_count,
+                                "parameters", (json_int_t)r->m->parameters);
     if (adapter) json_object_set_new(adapter, "vllm_max_lora_rank", served ? json_integer(served) : json_null());
     return adapter;
 }
@@ -131,7 +139,7 @@ static json_t *report_adapter(const run *r)
 static double bits_per_weight(const run *r)
 {
     int64_t rows, cols;
-    double  bytes = 0.0, weights = 0.0;
+    double bytes = 0.0, weights = 0.0;
     for (int role = 0; role < BLOCK_LINEARS; role++) {
         model_matrix_size(r->m, (tensor_role)role, &rows, &cols);
         bytes += (double)nf4_total_bytes(rows * cols, r->config->double_quant);
@@ -155,22 +163,25 @@ json_t *report_make(run *r, const history *h, const char *exit_text, const char 
     if (base) json_object_set_new(base, "bits_per_weight", json_real(bits_per_weight(r)));
     const struct {
         const char *key;
-        json_t     *value;
+        json_t *value;
     } parts[] = {
         {"version", json_string(QLFT_VERSION)},
         {"base", base},
         {"config", config_json(r->config)},
         {"adapter", report_adapter(r)},
-        {"device", json_pack("{s:s, s:s, s:s, s:i}", "name", r->dev->name, "kind", r->dev->table->name, "level", cpu_level_name(r->dev->level), "threads", r->dev->threads)},
+        {"device", json_pack("{s:s, s:s, s:s, s:i}", "name", r->dev->name, "kind", r->dev->table->name, "level", cpu_level_name(r->dev->level), "threads",
+                             r->dev->threads)},
         {"data", report_data(r->data)},
-        {"choices", json_pack("{s:s, s:s, s:I, s:I}", "checkpointing", r->choice.keep_blocks ? "none" : "block", "page-optim", r->choice.page_optim ? "on" : "off", "loss-chunk",
-                              (json_int_t)r->choice.loss_rows, "micro_batch_tokens", (json_int_t)r->choice.tokens)},
+        {"choices",
+         json_pack("{s:s, s:s, s:I, s:I}", "checkpointing", r->choice.keep_blocks ? "none" : "block", "page-optim", r->choice.page_optim ? "on" : "off",
+                   "loss-chunk", (json_int_t)r->choice.loss_rows, "micro_batch_tokens", (json_int_t)r->choice.tokens)},
         {"ledger", report_ledger(r)},
         {"memory", report_memory(r)},
         {"throughput", report_throughput(r, h)},
-        {"phases", json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "load_s", r->phases.load - r->phases.quantize, "quantize_s", r->phases.quantize, "tokenize_s", r->phases.tokenize, "train_s", r->phases.train, "eval_s",
-                             r->phases.eval, "save_s", r->phases.save)},
+        {"phases", json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "load_s", r->phases.load - r->phases.quantize, "quantize_s", r->phases.quantize, "tokenize_s",
+                             r->phases.tokenize, "train_s", r->phases.train, "eval_s", r->phases.eval, "save_s", r->phases.save)},
         {"eval", report_evals(h)},
+        {"warnings", r->warnings ? json_incref(r->warnings) : json_array()},
         {"steps", report_steps(h)},
         {"result", result},
     };

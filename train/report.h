@@ -13,7 +13,6 @@ json_t *report_make(run *r, const history *h, const char *exit_text, const char 
 json_t *report_base(const run *r, bool with_hash); /* {path, architecture, parameters, sha256} */
 json_t *report_data(const dataset *data);          /* {samples, skipped, truncated, tokens, supervised_tokens, ...} */
 
-
 /* One self-contained file (train/report_html.c). */
 qlft_status report_html_write(const json_t *report, const json_t *steps, const char *path);
 

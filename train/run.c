@@ -54,6 +54,7 @@ void run_close(run *r)
     device_close(r->dev);
     ledger_free(&r->planned);
     ledger_free(&r->used);
+    json_decref(r->warnings);
     memset(r, 0, sizeof *r);
 }
 
@@ -74,9 +75,11 @@ static qlft_status check_continued(const run *r)
     if (config_given(c, "r") && c->r != a->rank)
         return status_fail(QLFT_EARG, "--r %lld: the adapter in %s has r %d; leave --r out to continue it", (long long)c->r, r->continued.folder, a->rank);
     if (config_given(c, "alpha") && c->alpha != a->alpha)
-        return status_fail(QLFT_EARG, "--alpha %g: the adapter in %s has lora_alpha %g; leave --alpha out to continue it", c->alpha, r->continued.folder, a->alpha);
+        return status_fail(QLFT_EARG, "--alpha %g: the adapter in %s has lora_alpha %g; leave --alpha out to continue it", c->alpha, r->continued.folder,
+                           a->alpha);
     if (config_given(c, "rslora") && c->rslora != a->rslora)
-        return status_fail(QLFT_EARG, "--rslora: the adapter in %s has use_rslora %s; leave --rslora out to continue it", r->continued.folder, a->rslora ? "true" : "false");
+        return status_fail(QLFT_EARG, "--rslora: the adapter in %s has use_rslora %s; leave --rslora out to continue it", r->continued.folder,
+                           a->rslora ? "true" : "false");
     if (config_given(c, "targets"))
         return status_fail(QLFT_EARG, "--targets cannot be given together with --adapter %s: the adapter's own modules are trained", r->continued.folder);
     return QLFT_OK;
@@ -90,8 +93,10 @@ static qlft_status adapt_from_folder(run *r, bool training)
     if (training && config_given(r->config, "dropout")) r->adapter.dropout = r->config->dropout;
     for (int i = 0; i < r->continued.count; i++) {
         const char *name = r->continued.modules[i].name;
-        linear     *l = model_linear(r->m, name);
-        if (!l) return status_fail(QLFT_EFORMAT, "%s: module %s is not a linear layer of %s; is this an adapter of another model?", r->continued.folder, name, r->m->source.path);
+        linear *l = model_linear(r->m, name);
+        if (!l)
+            return status_fail(QLFT_EFORMAT, "%s: module %s is not a linear layer of %s; is this an adapter of another model?", r->continued.folder, name,
+                               r->m->source.path);
         QLFT_TRY(model_adapt_linear(r->m, l, &adapter_lora, r->adapter.rank, (float)peft_scale(&r->adapter), (float)r->adapter.dropout));
     }
     model_number_parameters(r->m);
@@ -101,7 +106,7 @@ static qlft_status adapt_from_folder(run *r, bool training)
 static qlft_status adapt_fresh(run *r)
 {
     const qlft_config *c = r->config;
-    targets           *wanted = NULL;
+    targets *wanted = NULL;
     r->adapter = (peft_config){(int)c->r, config_alpha(c), c->dropout, c->rslora};
     QLFT_TRY(targets_open(&wanted, c->targets));
     qlft_status status = model_adapt(r->m, &adapter_lora, wanted, r->adapter.rank, (float)peft_scale(&r->adapter), (float)r->adapter.dropout);
@@ -133,7 +138,7 @@ qlft_status run_open_model(run *r, run_work work)
 static data_options data_options_of(const run *r, const char *cache, char **paths, int count)
 {
     const qlft_config *c = r->config;
-    data_options       o;
+    data_options o;
     memset(&o, 0, sizeof o);
     o.paths = (const char *const *)paths;
     o.path_count = count;
@@ -151,7 +156,7 @@ static data_options data_options_of(const run *r, const char *cache, char **path
 static qlft_status open_set(run *r, dataset **out, batcher **batches, char **paths, int count, bool training, const char *cache)
 {
     const qlft_config *c = r->config;
-    data_options       o = data_options_of(r, cache, paths, count);
+    data_options o = data_options_of(r, cache, paths, count);
     QLFT_TRY(dataset_open(out, &o, r->tok, progress_tokenize, r, r->observer ? (const volatile int *)r->observer->stop : NULL));
     batch_options b = {c->batch, c->seq, training ? c->accum : 1, training && c->shuffle, c->packing, (uint64_t)c->seed};
     return batcher_open(batches, *out, &b);
@@ -171,11 +176,11 @@ static qlft_status count_steps(run *r)
 
 qlft_status run_open_data(run *r)
 {
-    bool               training = r->work == RUN_TRAIN;
+    bool training = r->work == RUN_TRAIN;
     const qlft_config *c = r->config;
-    double             started = run_clock();
-    char              *cache = config_cache_folder(c);
-    qlft_status        status = QLFT_OK;
+    double started = run_clock();
+    char *cache = config_cache_folder(c);
+    qlft_status status = QLFT_OK;
     if (c->format != FORMAT_TOKENS || training) {
         status = tokenizer_open(&r->tok, r->m->source.folder);
         if (status != QLFT_OK && c->format == FORMAT_TOKENS) {
@@ -184,7 +189,8 @@ qlft_status run_open_data(run *r)
         }
     }
     if (status == QLFT_OK) status = open_set(r, &r->data, &r->batches, c->data, c->data_count, training, cache);
-    if (status == QLFT_OK && training && c->eval_data_count) status = open_set(r, &r->eval_data, &r->eval_batches, c->eval_data, c->eval_data_count, false, cache);
+    if (status == QLFT_OK && training && c->eval_data_count)
+        status = open_set(r, &r->eval_data, &r->eval_batches, c->eval_data, c->eval_data_count, false, cache);
     if (status == QLFT_OK && training) status = count_steps(r);
     free(cache);
     r->phases.tokenize = run_clock() - started;
@@ -211,7 +217,7 @@ static void bind_rows(batch *b, arena *a, int64_t tokens)
 void run_bind(run *r, arena *a)
 {
     static const char *const master_name[] = {"fp32 master"};
-    bool          training = r->work == RUN_TRAIN;
+    bool training = r->work == RUN_TRAIN;
     model_options o = {r->config->compute == COMPUTE_F32 ? DTYPE_F32 : DTYPE_BF16,
                        r->config->quant == QUANT_NF4,
                        r->config->double_quant,

@@ -17,52 +17,55 @@ extern "C" {
 
 /* What the plan decides. */
 typedef struct plan_choice {
-    int64_t tokens;     /* of a micro-batch at most */
+    int64_t tokens; /* of a micro-batch at most */
     int64_t loss_rows;
     int64_t cache_tokens; /* generation: what keys and values are kept of; else 0 */
-    bool    keep_blocks, page_optim;
+    bool keep_blocks, page_optim;
 } plan_choice;
 
 /* What the memory is for. */
 typedef enum run_work { RUN_FORWARD, RUN_GRADIENT, RUN_TRAIN } run_work;
 
 /* Seconds of each phase, for the report. */
-typedef struct run_phases { double load, quantize, tokenize, train, eval, save; } run_phases;
+typedef struct run_phases {
+    double load, quantize, tokenize, train, eval, save;
+} run_phases;
 
 typedef struct run {
-    const qlft_config   *config;
+    const qlft_config *config;
     const qlft_observer *observer; /* may be NULL */
 
-    device          *dev;
-    model           *m;
+    device *dev;
+    model *m;
     const optim_kind *optim;
-    peft_config      adapter;      /* rank 0: none */
-    peft_adapter     continued;    /* of --adapter; count 0: none */
-    linear         **adapted;      /* [adapted_count] */
-    int              adapted_count;
+    peft_config adapter;    /* rank 0: none */
+    peft_adapter continued; /* of --adapter; count 0: none */
+    linear **adapted;       /* [adapted_count] */
+    int adapted_count;
 
-    tokenizer *tok;                /* NULL for tokens rows without one */
-    dataset   *data, *eval_data;   /* eval_data may be NULL */
-    batcher   *batches, *eval_batches;
-    int64_t    steps;              /* optimizer steps of the run */
+    tokenizer *tok;            /* NULL for tokens rows without one */
+    dataset *data, *eval_data; /* eval_data may be NULL */
+    batcher *batches, *eval_batches;
+    int64_t steps; /* optimizer steps of the run */
 
-    run_work    work;
+    run_work work;
     plan_choice choice;
-    ledger      planned, used;
-    size_t      budget;            /* bytes all tiers together may take */
-    arena       memory;
-    pager       pages;             /* home[0]: FP32 master, then the optimizer's states */
-    kv_cache    cache;             /* generation only */
-    batch       rows;              /* arrays of a micro-batch */
+    ledger planned, used;
+    size_t budget; /* bytes all tiers together may take */
+    arena memory;
+    pager pages;    /* home[0]: FP32 master, then the optimizer's states */
+    kv_cache cache; /* generation only */
+    batch rows;     /* arrays of a micro-batch */
 
+    json_t *warnings; /* texts, for the report; training only */
     run_phases phases;
-    double     started;            /* clock at the start */
+    double started; /* clock at the start */
 } run;
 
 double run_clock(void); /* seconds, monotonic */
 
 qlft_status run_start(run *r, const qlft_config *c, const qlft_observer *observer);
-void        run_close(run *r); /* accepts a zeroed one */
+void run_close(run *r); /* accepts a zeroed one */
 
 /* Device, headers of the base, and the adapter: that of --adapter, else for RUN_TRAIN a fresh one by options. */
 qlft_status run_open_model(run *r, run_work work);
@@ -73,20 +76,21 @@ int64_t run_largest_batch(const run *r);
 /* One reservation a tier, then the real bind. */
 qlft_status run_reserve(run *r);
 /* Takes all memory of the run, dry or real. */
-void        run_bind(run *r, arena *a);
+void run_bind(run *r, arena *a);
 /* Base weights, and the adapter's values: fresh, or those of --adapter. */
 qlft_status run_load(run *r);
-bool        run_stopped(const run *r);
+bool run_stopped(const run *r);
 /* A model_progress that tells the observer of phase "load". */
-void        run_progress_load(void *payload, int64_t done, int64_t total);
+void run_progress_load(void *payload, int64_t done, int64_t total);
 /* Micro-batch `b` as the model takes it. */
 model_batch run_model_batch(const batch *b, uint64_t micro_step);
 
 /* ---- train/plan.c ---- */
-/* For micro-batches of at most `tokens`, chooses what fits: dry bind, pull the next lever, repeat. QLFT_EFIT names the largest rows and the options that would help. */
+/* For micro-batches of at most `tokens`, chooses what fits: dry bind, pull the next lever, repeat. QLFT_EFIT names the largest rows and the options that would
+ * help. */
 qlft_status plan_make(run *r, int64_t tokens);
-json_t     *plan_json(run *r); /* as qlft_plan documents, without "base" and "data"; NULL without memory */
-size_t      plan_total(const ledger *book); /* peak bytes of all tiers */
+json_t *plan_json(run *r);             /* as qlft_plan documents, without "base" and "data"; NULL without memory */
+size_t plan_total(const ledger *book); /* peak bytes of all tiers */
 
 #ifdef __cplusplus
 }

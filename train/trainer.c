@@ -19,7 +19,7 @@ void history_free(history *h)
 static qlft_status history_add(history *h, const step_record *s)
 {
     if (h->step_count == h->step_capacity) {
-        int64_t      capacity = h->step_capacity ? 2 * h->step_capacity : 256;
+        int64_t capacity = h->step_capacity ? 2 * h->step_capacity : 256;
         step_record *steps = realloc(h->steps, (size_t)capacity * sizeof *steps);
         if (!steps) return status_fail(QLFT_ENOMEM, "out of memory for the history of steps");
         h->steps = steps;
@@ -32,7 +32,7 @@ static qlft_status history_add(history *h, const step_record *s)
 static qlft_status history_add_eval(history *h, const eval_record *e)
 {
     if (h->eval_count == h->eval_capacity) {
-        int64_t      capacity = h->eval_capacity ? 2 * h->eval_capacity : 16;
+        int64_t capacity = h->eval_capacity ? 2 * h->eval_capacity : 16;
         eval_record *evals = realloc(h->evals, (size_t)capacity * sizeof *evals);
         if (!evals) return status_fail(QLFT_ENOMEM, "out of memory for the history of evaluations");
         h->evals = evals;
@@ -42,17 +42,48 @@ static qlft_status history_add_eval(history *h, const eval_record *e)
     return QLFT_OK;
 }
 
+/* [[step, loss, supervised tokens], ...]; yours; NULL without memory. */
+static char *evals_text(const history *h)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < h->eval_count; i++)
+        json_array_append_new(list, json_pack("[I, f, I]", (json_int_t)h->evals[i].step, h->evals[i].loss, (json_int_t)h->evals[i].supervised_tokens));
+    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_decref(list);
+    return text;
+}
+
+qlft_status history_evals_from(history *h, const char *text)
+{
+    json_t *list = NULL;
+    QLFT_TRY(json_parse(&list, text, strlen(text), "the checkpoint's evaluations"));
+    qlft_status status = QLFT_OK;
+    for (size_t i = 0; status == QLFT_OK && i < json_array_size(list); i++) {
+        eval_record e;
+        json_int_t step, supervised;
+        if (json_unpack(json_array_get(list, i), "[I, F, I]", &step, &e.loss, &supervised) != 0) {
+            status = status_fail(QLFT_EFORMAT, "the checkpoint's evaluations are damaged");
+            break;
+        }
+        e.step = step;
+        e.supervised_tokens = supervised;
+        status = history_add_eval(h, &e);
+    }
+    json_decref(list);
+    return status;
+}
+
 static json_t *step_json(const step_record *s)
 {
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f}", "step", (json_int_t)s->step, "epoch", (json_int_t)s->epoch, "loss", s->loss, "grad_norm", s->grad_norm, "lr", s->lr, "tokens",
-                     (json_int_t)s->tokens, "supervised_tokens", (json_int_t)s->supervised_tokens, "seconds", s->seconds);
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f}", "step", (json_int_t)s->step, "epoch", (json_int_t)s->epoch, "loss", s->loss, "grad_norm",
+                     s->grad_norm, "lr", s->lr, "tokens", (json_int_t)s->tokens, "supervised_tokens", (json_int_t)s->supervised_tokens, "seconds", s->seconds);
 }
 
 static bool step_from_json(step_record *s, const json_t *line)
 {
     json_int_t step, epoch, tokens, supervised;
-    if (json_unpack((json_t *)(uintptr_t)line, "{s:I, s:I, s:F, s:F, s:F, s:I, s:I, s:F}", "step", &step, "epoch", &epoch, "loss", &s->loss, "grad_norm", &s->grad_norm, "lr", &s->lr, "tokens",
-                    &tokens, "supervised_tokens", &supervised, "seconds", &s->seconds) != 0)
+    if (json_unpack((json_t *)(uintptr_t)line, "{s:I, s:I, s:F, s:F, s:F, s:I, s:I, s:F}", "step", &step, "epoch", &epoch, "loss", &s->loss, "grad_norm",
+                    &s->grad_norm, "lr", &s->lr, "tokens", &tokens, "supervised_tokens", &supervised, "seconds", &s->seconds) != 0)
         return false;
     s->step = step;
     s->epoch = epoch;
@@ -64,13 +95,13 @@ static bool step_from_json(step_record *s, const json_t *line)
 /* Lines of an earlier process up to `step`; a torn last line is dropped. */
 static qlft_status read_metrics(history *h, const char *path, int64_t step)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t bytes = 0;
     if (!file_exists(path)) return QLFT_OK;
     QLFT_TRY(file_read_text(&text, &bytes, path, (size_t)1 << 32));
     qlft_status status = QLFT_OK;
     for (char *line = text, *end; status == QLFT_OK && (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        json_t     *value = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *value = json_loadb(line, (size_t)(end - line), 0, NULL);
         step_record s;
         if (value && step_from_json(&s, value) && s.step <= step && s.step == h->step_count + 1) status = history_add(h, &s);
         json_decref(value);
@@ -85,7 +116,7 @@ static qlft_status write_metrics(const history *h, const char *path)
     QLFT_TRY(file_writer_open(&w, path));
     for (int64_t i = 0; i < h->step_count; i++) {
         json_t *value = step_json(&h->steps[i]);
-        char   *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+        char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
         if (text) {
             file_writer_put(&w, text, strlen(text));
             file_writer_put(&w, "\n", 1);
@@ -109,10 +140,10 @@ qlft_status history_begin(history *h, const char *out, int64_t step)
 
 static qlft_status append_metrics(const char *out, const step_record *s)
 {
-    char       *path = path_join(out, "metrics.jsonl");
-    json_t     *value = step_json(s);
-    char       *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    FILE       *f = path ? fopen(path, "a") : NULL;
+    char *path = path_join(out, "metrics.jsonl");
+    json_t *value = step_json(s);
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    FILE *f = path ? fopen(path, "a") : NULL;
     qlft_status status = QLFT_OK;
     if (!text || !f || fprintf(f, "%s\n", text) < 0) status = status_fail(QLFT_EIO, "%s: a line cannot be added (%m)", path ? path : "metrics.jsonl");
     if (f && fclose(f) != 0 && status == QLFT_OK) status = status_fail(QLFT_EIO, "%s: a line cannot be added (%m)", path);
@@ -126,7 +157,7 @@ static qlft_status append_metrics(const char *out, const step_record *s)
 
 qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *supervised, int64_t *tokens)
 {
-    double  sum = 0.0, started = run_clock();
+    double sum = 0.0, started = run_clock();
     int64_t counted = 0, all = 0;
     QLFT_TRY(batcher_start(batches, 0));
     int64_t count = batcher_micro_batches(batches);
@@ -162,15 +193,15 @@ static qlft_status eval_now(run *r, history *h, int64_t step)
 static void name_samples(const run *r, char *out, size_t bytes)
 {
     const batch *b = &r->rows;
-    size_t       used = 0;
-    int          named = 0;
+    size_t used = 0;
+    int named = 0;
     for (int round = 0; round < 2 && !named; round++)
         for (int64_t s = 0; s < b->sample_count && named < 8; s++) {
             bool bad = round == 1;
             for (int64_t i = 0; i < b->count && !bad; i++) bad = b->sample_of[i] == s && !isfinite(r->m->token_losses[i]);
             if (!bad) continue;
             sample it = dataset_sample(r->data, b->samples[s]);
-            int    n = snprintf(out + used, bytes - used, "%s%s line %lld", named ? ", " : "", r->config->data[it.file], (long long)it.line);
+            int n = snprintf(out + used, bytes - used, "%s%s line %lld", named ? ", " : "", r->config->data[it.file], (long long)it.line);
             if (n < 0 || (size_t)n >= bytes - used) return;
             used += (size_t)n;
             named++;
@@ -179,16 +210,22 @@ static void name_samples(const run *r, char *out, size_t bytes)
 
 static qlft_status stop_not_finite(const run *r, const cursor *at, const char *what)
 {
-    char  samples[1024] = "", *last = NULL;
+    char samples[1024] = "", *last = NULL;
     name_samples(r, samples, sizeof samples);
     if (checkpoint_find(&last, r->config->out) != QLFT_OK) last = NULL;
-    qlft_status status = status_fail(QLFT_ENUMERIC, "step %lld: the %s is not finite; samples: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
-                                     (long long)at->step + 1, what, samples, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
+    qlft_status status = status_fail(
+        QLFT_ENUMERIC,
+        "step %lld: the %s is not finite; samples: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
+        (long long)at->step + 1, what, samples, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
     free(last);
     return status;
 }
 
-typedef struct window { double loss; int64_t tokens, counted; bool context; } window;
+typedef struct window {
+    double loss;
+    int64_t tokens, counted;
+    bool context;
+} window;
 
 static qlft_status accumulate(run *r, cursor *at, window *w)
 {
@@ -214,18 +251,22 @@ static bool all_zero(tensor t)
     return true;
 }
 
-/* Every target is trained: B has a gradient in the first step that has targets, A as soon as B is not zero. A target predicted from a single token gives q and k none
- * (a softmax over one key is constant), so a step of such rows proves nothing. */
+/* Every target is trained: B has a gradient in the first step that has targets, A as soon as B is not zero. A target predicted from a single token gives q and
+ * k none (a softmax over one key is constant), so a step of such rows proves nothing. */
 static qlft_status check_gradients(const run *r, cursor *at, const window *w)
 {
     if (!w->counted || !w->context || (at->checked_a && at->checked_b)) return QLFT_OK;
     bool learning = true;
     for (int i = 0; i < r->adapted_count; i++) {
         const linear *l = r->adapted[i];
-        if (!at->checked_b && all_zero(l->db)) return status_fail(QLFT_ENUMERIC, "step %lld: lora_B of %s has no gradient; it is not being trained, so the run stops", (long long)at->step + 1, l->name);
+        if (!at->checked_b && all_zero(l->db))
+            return status_fail(QLFT_ENUMERIC, "step %lld: lora_B of %s has no gradient; it is not being trained, so the run stops", (long long)at->step + 1,
+                               l->name);
         tensor b = tensor_of(r->pages.home[0] + l->offset + l->rank * l->in, l->out, l->rank, DTYPE_F32);
         if (all_zero(b)) learning = false;
-        if (learning && all_zero(l->da)) return status_fail(QLFT_ENUMERIC, "step %lld: lora_A of %s has no gradient; it is not being trained, so the run stops", (long long)at->step + 1, l->name);
+        if (learning && all_zero(l->da))
+            return status_fail(QLFT_ENUMERIC, "step %lld: lora_A of %s has no gradient; it is not being trained, so the run stops", (long long)at->step + 1,
+                               l->name);
     }
     at->checked_b = true;
     at->checked_a = learning;
@@ -237,7 +278,7 @@ static void step_pages(run *r, const optim_hyper *hyper)
 {
     size_t element = dtype_bytes(r->m->options.compute);
     for (int64_t page = 0; page < pager_pages(&r->pages); page++) {
-        float  *at[PAGER_ARRAYS] = {NULL};
+        float *at[PAGER_ARRAYS] = {NULL};
         int64_t first, count;
         pager_fetch(&r->pages, page, at, &first, &count);
         void *state[2] = {at[1], at[2]};
@@ -251,7 +292,7 @@ static void step_pages(run *r, const optim_hyper *hyper)
 static double rate_of(const run *r, int64_t step)
 {
     const qlft_config *c = r->config;
-    schedule_shape     s = {config_schedule(c), r->steps, config_steps_of(c->warmup, r->steps), config_steps_of(c->decay, r->steps), c->min_lr};
+    schedule_shape s = {config_schedule(c), r->steps, config_steps_of(c->warmup, r->steps), config_steps_of(c->decay, r->steps), c->min_lr};
     return c->lr * schedule_factor(&s, step);
 }
 
@@ -266,7 +307,9 @@ static qlft_status update(run *r, cursor *at, const window *w, step_record *reco
     }
     double norm = sqrt(r->m->ops->sum_squares(r->dev, tensor_of(r->m->gradients, 1, r->m->parameters, DTYPE_F32))) / (double)w->counted;
     if (!isfinite(norm)) return stop_not_finite(r, at, "gradient");
-    optim_hyper h = {(float)record->lr, (float)c->beta1, (float)c->beta2, (float)c->eps, (float)c->weight_decay, (float)(clip_factor(norm, c->clip) / (double)w->counted), at->step + 1};
+    optim_hyper h = {(float)record->lr, (float)c->beta1,        (float)c->beta2,
+                     (float)c->eps,     (float)c->weight_decay, (float)(clip_factor(norm, c->clip) / (double)w->counted),
+                     at->step + 1};
     step_pages(r, &h);
     record->grad_norm = norm;
     record->loss = w->loss / (double)w->counted;
@@ -311,10 +354,12 @@ static void tell_step(const run *r, const step_record *s)
     if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "train", s->step, r->steps, "steps");
 }
 
-static qlft_status save_now(run *r, const cursor *at)
+static qlft_status save_now(run *r, const cursor *at, const history *h)
 {
-    double      started = run_clock();
-    qlft_status status = checkpoint_save(r, at, NULL);
+    double started = run_clock();
+    char *evals = evals_text(h);
+    qlft_status status = evals ? checkpoint_save(r, at, evals, NULL) : status_fail(QLFT_ENOMEM, "out of memory");
+    free(evals);
     r->phases.save += run_clock() - started;
     return status;
 }
@@ -323,15 +368,15 @@ static void warn_first_loss(const run *r, const step_record *s)
 {
     double chance = log((double)r->m->dims.vocabulary);
     if (s->step == 1 && s->loss > 1.2 * chance)
-        log_warning("the first loss is %.3f, above %.3f of guessing among %lld tokens: base, tokenizer and template may not belong together (see qlft tokens)", s->loss, chance,
-                    (long long)r->m->dims.vocabulary);
+        log_warning("the first loss is %.3f, above %.3f of guessing among %lld tokens: base, tokenizer and template may not belong together (see qlft tokens)",
+                    s->loss, chance, (long long)r->m->dims.vocabulary);
 }
 
 qlft_status trainer_run(run *r, cursor *at, history *h)
 {
     const qlft_config *c = r->config;
-    double             started = run_clock();
-    qlft_status        status = batcher_start(r->batches, at->epoch);
+    double started = run_clock();
+    qlft_status status = batcher_start(r->batches, at->epoch);
     if (status == QLFT_OK && at->step == 0) status = eval_now(r, h, 0);
     while (status == QLFT_OK && at->step < r->steps) {
         step_record s;
@@ -348,11 +393,11 @@ qlft_status trainer_run(run *r, cursor *at, history *h)
         QLFT_TRY(append_metrics(c->out, &s));
         tell_step(r, &s);
         bool last = at->step == r->steps;
-        if (c->save_every && (last || at->step % c->save_every == 0)) QLFT_TRY(save_now(r, at));
+        if (c->save_every && (last || at->step % c->save_every == 0)) QLFT_TRY(save_now(r, at, h));
         if (last || (c->eval_every && at->step % c->eval_every == 0)) status = eval_now(r, h, at->step);
     }
     r->phases.train = run_clock() - started - r->phases.eval - r->phases.save;
     if (status != QLFT_ESIGNAL) return status;
-    QLFT_TRY(save_now(r, at));
+    QLFT_TRY(save_now(r, at, h));
     return status_fail(QLFT_ESIGNAL, "interrupted at step %lld of %lld; go on with --resume auto", (long long)at->step, (long long)r->steps);
 }

@@ -10,25 +10,31 @@ extern "C" {
 
 typedef struct step_record {
     int64_t step, epoch, tokens, supervised_tokens;
-    double  loss, grad_norm, lr, seconds;
+    double loss, grad_norm, lr, seconds;
 } step_record;
 
-typedef struct eval_record { int64_t step, supervised_tokens; double loss; } eval_record;
+typedef struct eval_record {
+    int64_t step, supervised_tokens;
+    double loss;
+} eval_record;
 
 /* What a run leaves for its report. */
 typedef struct history {
     step_record *steps;
-    int64_t      step_count, step_capacity;
+    int64_t step_count, step_capacity;
     eval_record *evals;
-    int64_t      eval_count, eval_capacity;
-    int64_t      resumed_at; /* step that this process began after */
-    int64_t      tokens, supervised_tokens; /* of the steps of this process */
-    double       seconds;                   /* of the steps of this process */
+    int64_t eval_count, eval_capacity;
+    int64_t resumed_at;                /* step that this process began after */
+    int64_t tokens, supervised_tokens; /* of the steps of this process */
+    double seconds;                    /* of the steps of this process */
 } history;
 
 void history_free(history *h);
 /* Steps so far of an earlier process, from OUT/metrics.jsonl, up to and including `step`; the file is cut to them. Step 0: a fresh file. */
 qlft_status history_begin(history *h, const char *out, int64_t step);
+
+/* Evaluations of an earlier process, as checkpoints keep them. */
+qlft_status history_evals_from(history *h, const char *text);
 
 /* Trains from `at` to the end, or until stopped (QLFT_ESIGNAL after saving a checkpoint). Evaluates before, after and every --eval-every steps. */
 qlft_status trainer_run(run *r, cursor *at, history *h);
