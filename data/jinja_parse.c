@@ -472,7 +472,7 @@ static jinja_node *block_body(parser *p, const char *const *ends)
 
 static jinja_node *parse_for(parser *p)
 {
-    static const char *const ends[] = {"endfor", "else", NULL}, *const end[] = {"endfor", NULL};
+    static const char *const ends[] = {"else", "endfor", NULL}, *const end[] = {"endfor", NULL};
     jinja_node *target = parse_target(p, false);
     if (!skip_word(p, "in")) fail_expected(p, "in");
     jinja_node *n = node(p, NODE_FOR, target, parse_tuple(p, true));
@@ -602,6 +602,7 @@ static jinja_node *parse_body(parser *p, const char *const *ends)
     for (;;) {
         const jinja_token *t = take(p);
         if (t->kind == TOKEN_END) {
+            while (ends && ends[1]) ends++; /* the last one closes the block */
             if (ends) fail_expected(p, ends[0]);
             break;
         }

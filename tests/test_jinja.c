@@ -245,6 +245,8 @@ Test(jinja, empty_strings_leave_their_place)
         {"{{ '<' + c + '>' }}", "", "", "<>", "..", "1:1"},
         {"{{ '<' ~ (c | trim) ~ '>' }}", " \n ", "", "<>", "..", "1:1"},
         {"{{ ('< ' + c + ' ').strip() }}>", "  ", "", "<>", "..", "1:1"},
+        {"{{ (c + ' x').strip() }}", "  ", "", "x", ".", "0:1"},
+        {"{{ ('x ' + c).strip() }}", "  ", "", "x", ".", "1:1"},
         {"<{{ c.split('|')[-1] }}>", "a|", "", "<>", "..", "1:1"},
         {"<{{ c.replace('a', '') }}>", "aa", "", "<>", "..", "1:1"},
         {"<{{ [c, d] | join(',') }}>", "", "x", "<,x>", "..2.", "1:1"},
@@ -277,7 +279,7 @@ Test(jinja, messages_name_construct_line_and_text)
     check_refused("{% call f() %}{% endcall %}", QLFT_EUNSUPPORTED, (const char *const[]){"{% call %}", NULL});
     check_refused("{% if true %}\nx\n{{ raise_exception('No more!') }}{% endif %}", QLFT_EFORMAT, (const char *const[]){"line 3", "No more!", NULL});
     check_refused("x\n{{ 'a' 1 }}", QLFT_EFORMAT, (const char *const[]){"line 2", "{{ 'a' 1 }}", NULL});
-    check_refused("{% if x %}\n\ny", QLFT_EFORMAT, (const char *const[]){"elif", "the end of the template", NULL});
+    check_refused("{% if x %}\n\ny", QLFT_EFORMAT, (const char *const[]){"endif", "the end of the template", NULL});
     check_refused("\xff", QLFT_EFORMAT, (const char *const[]){"UTF-8", NULL});
 }
 
