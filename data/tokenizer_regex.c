@@ -67,7 +67,7 @@ static const escape_class escape_others[] = {
     {'B', "(?:(?<=" WORD ")(?=" WORD ")|(?<!" WORD ")(?!" WORD "))"},
     {'v', "\\x{b}"},
 };
-static const char escapes_refused[] = "QEKyYOk";
+static const char escapes_refused[] = "QEKXyYOk";
 
 static const char *find_class(const escape_class *classes, size_t count, char letter)
 {

@@ -130,7 +130,8 @@ Test(tokenizer, steps_are_those_of_tokenizers)
             token_list list = encode(t, json_string_value(text), json_string_length(text), TOKENIZE_SPECIAL);
             expect_ids(&list, json_object_get(row, "ids"), what, i);
             if (json_object_get(row, "offsets"))
-                expect_ranges(&list, json_object_get(row, "offsets"), json_string_value(text), json_string_length(text), strstr(what, "NF"), what, i);
+                expect_ranges(&list, json_object_get(row, "offsets"), json_string_value(text), json_string_length(text),
+                              strstr(what, "NF") && !json_object_get(row, "exact"), what, i);
             if (decoded) expect_decoded(t, &list, json_is_true(decoded) ? text : decoded, what, i);
             expect_encoded(t, text, 0, plain ? plain : json_object_get(row, "ids"), what, i);
             token_list_free(&list);
@@ -178,7 +179,7 @@ static void check_spm(const char *model, const char *ids_path)
         line = line_end + 1;
         row = row_end + 1;
     }
-    cr_assert_eq(checked, 26);
+    cr_assert_geq(checked, 26);
     free(lines);
     free(ids);
     tokenizer_close(t);
@@ -513,9 +514,11 @@ Test(tokenizer, tiny_gguf_files_are_those_of_llama_cpp)
             /* Behind an added token sentencepiece's rule puts a space that the text does not have. */
             if (strcmp(file, "bytes.gguf") == 0) check_round_trips(t, texts, pre);
             cr_assert_str_eq(tokenizer_chat_template(t), "{{ messages[0].content }}");
-            cr_assert_str_eq(tokenizer_token(t, tokenizer_bos(t)), strcmp(file, "bytes.gguf") == 0 ? "<|a|>" : "<s>");
             int32_t stops[8];
-            cr_assert_geq(tokenizer_stops(t, stops, 8), 2, "EOS and EOT end a generation");
+            if (strcmp(file, "holes.gguf") != 0) {
+                cr_assert_str_eq(tokenizer_token(t, tokenizer_bos(t)), strcmp(file, "bytes.gguf") == 0 ? "<|a|>" : "<s>");
+                cr_assert_geq(tokenizer_stops(t, stops, 8), 2, "EOS and EOT end a generation");
+            }
             tokenizer_close(t);
         }
     }
@@ -687,6 +690,7 @@ static void damage(const char *from, const char *to, int rounds, size_t limit)
             size_t at = next_random(&state) % (bytes < limit ? bytes : limit);
             copy[at] = round % 2 ? (char)next_random(&state) : "0123456789\"{}[],:abc-\\"[next_random(&state) % 22];
         }
+        unlink(to); /* writing over a file makes some file systems wait for the disk */
         write_bytes(to, copy, length);
         tokenizer *t = NULL;
         if (tokenizer_open(&t, to) == QLFT_OK) {
@@ -718,6 +722,17 @@ Test(tokenizer, damaged_files_never_crash)
     damage(TEST_GOLDEN "/tokenizers/bytes.gguf", in("tiny.gguf"), 1000, SIZE_MAX);
     damage(TEST_GOLDEN "/tokenizers/bytes.gguf", in("tiny.gguf"), 500, 600);
     damage(TEST_GOLDEN "/tokenizers/scores.gguf", in("tiny.gguf"), 1000, SIZE_MAX);
+}
+
+/* Of equal merges the last counts: tokenizers 0.23 gives [0, 4] here. */
+Test(tokenizer, a_merge_given_twice)
+{
+    write_spec("\"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"bc\": 4}, \"merges\": [\"a b\", \"b c\", \"a b\"]", "");
+    tokenizer *t = open_at(in("tokenizer.json"));
+    token_list list = encode(t, "abc", 3, 0);
+    cr_assert(list.count == 2 && list.items[0].id == 0 && list.items[1].id == 4);
+    token_list_free(&list);
+    tokenizer_close(t);
 }
 
 /* ---- size, threads ---- */

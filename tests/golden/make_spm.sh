@@ -15,7 +15,7 @@ lines = [t for t in names["TEXTS"] if t == " ".join(t.splitlines()) and "\0" not
 open("lines.txt", "w", encoding="utf-8").write("\n".join(lines) + "\n")
 EOF
 spm_train --input=corpus.txt --model_prefix=bpe --vocab_size=480 --model_type=bpe --byte_fallback=true --character_coverage=0.98 \
-    --normalization_rule_name=identity --remove_extra_whitespaces=false --user_defined_symbols='<w>' --control_symbols='<|a|>' --minloglevel=2
+    --normalization_rule_name=identity --remove_extra_whitespaces=false --user_defined_symbols='<w>' --control_symbols='<|a|>,<|endoftext|>' --minloglevel=2
 spm_train --input=corpus.txt --model_prefix=unigram --vocab_size=150 --model_type=unigram --character_coverage=1.0 --normalization_rule_name=identity --minloglevel=2
 for name in bpe unigram; do
     spm_encode --model=$name.model --output_format=id <lines.txt >$name.ids

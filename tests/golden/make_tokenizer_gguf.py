@@ -2,7 +2,7 @@
 
     pip install gguf llama_cpp_python tokenizers
     python make_tokenizer_gguf.py FOLDER     reads FOLDER/steps.json (make_tokenizers.py) and FOLDER/../spm/bpe.model (make_spm.sh);
-                                             writes bytes.gguf, scores.gguf and gguf.json: per file and tokenizer.ggml.pre, ids of the texts of steps.json
+                                             writes bytes.gguf, scores.gguf, phi3.gguf, holes.gguf and gguf.json: per file and tokenizer.ggml.pre, ids of the texts of steps.json
 
 A text that llama.cpp and the package tokenizers split by other versions of Unicode would not be a fair test; the fixed texts have none.
 """
@@ -21,7 +21,7 @@ PRES = ["gpt-2", "llama-bpe", "qwen2", "smollm", "default", "falcon", "deepseek-
 
 def write(path, model, pre, tokens, types, merges=None, scores=None, **extra):
     w = GGUFWriter(path, "llama")
-    w.add_name("tiny")
+    w.add_name(extra.get("name", "tiny"))
     w.add_context_length(64)
     w.add_embedding_length(8)
     w.add_block_count(1)
@@ -94,11 +94,16 @@ def pieces_of(path):
     return made
 
 
-def scores_file(path, model, pre):
+def holes_file(path):
+    """A byte-level vocabulary of five tokens: what it lacks vanishes, and keeps its neighbours apart."""
+    write(path, "gpt2", "gpt-2", ["a", "b", "ab", "\u0120", "<|e|>"], [1, 1, 1, 1, 3], merges=["a b"], bos=4, eos=4, eot=4)
+
+
+def scores_file(path, model, pre, name="tiny"):
     pieces = pieces_of(model)
     names = [p[0] for p in pieces]
     write(path, "llama", pre, names, [p[2] for p in pieces], scores=[p[1] for p in pieces], bos=names.index("<s>"), eos=names.index("</s>"),
-          eot=names.index("<|a|>"), add_bos=True)
+          eot=names.index("<|a|>"), add_bos=True, name=name)
 
 
 def rows_of(path, texts):
@@ -115,16 +120,19 @@ def rows_of(path, texts):
 def main():
     folder = sys.argv[1]
     steps = json.load(open(os.path.join(folder, "steps.json"), encoding="utf-8"))
-    texts = [t for t in steps["texts"][:33] if "\0" not in t]
+    texts = [t for t in steps["texts"][:35] if "\0" not in t] + ["axb ab a\u00e9b", "<|a|>  x<s> y<|endoftext|> z</s>\n w"]
     out = {"texts": texts, "files": {}}
     bytes_file(os.path.join(folder, "bytes.gguf"), steps["bases"]["bytes"], PRES[0])
     scores_file(os.path.join(folder, "scores.gguf"), os.path.join(folder, "..", "spm", "bpe.model"), "default")
+    holes_file(os.path.join(folder, "holes.gguf"))
+    scores_file(os.path.join(folder, "phi3.gguf"), os.path.join(folder, "..", "spm", "bpe.model"), "default", "Tiny Phi-3")
     with tempfile.TemporaryDirectory() as temporary:
         for pre in PRES:
             path = os.path.join(temporary, "x.gguf")
             bytes_file(path, steps["bases"]["bytes"], pre)
             out["files"].setdefault("bytes.gguf", {})[pre] = rows_of(path, texts)
-    out["files"]["scores.gguf"] = {"default": rows_of(os.path.join(folder, "scores.gguf"), texts)}
+    for name, pre in (("scores.gguf", "default"), ("phi3.gguf", "default"), ("holes.gguf", "gpt-2")):
+        out["files"][name] = {pre: rows_of(os.path.join(folder, name), texts)}
     with open(os.path.join(folder, "gguf.json"), "w", encoding="utf-8") as f:
         json.dump(out, f, ensure_ascii=True, separators=(",", ":"))
         f.write("\n")

@@ -11,6 +11,7 @@ are text), `offsets` (bytes of the text; not for all) and `decoded` (true: the t
 import json
 import random
 import sys
+import unicodedata
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -25,10 +26,11 @@ def grind(corn):
 """
 TEXTS = ["", " ", "   ", "\n", " \n \t ", "a", " a ", "The mill", "  The mill  by the river ", "Don't! They're here; SHE'D KNOW, we'Ve.", "1234567 89 3,50 a1b22",
          "e\u0301le\u0300ve na\u00efve \u212b \ufb01n \u0958 \u1112\u1161\u11ab q\u0323\u0307 q\u0307\u0323", "\u6cb3\u8fb9\u7684\u78e8\u574a\uff0c\u5728\u8fd9\u91cc\u3002", "\u041c\u0435\u043b\u044c\u043d\u0438\u0446\u0430!!", "\U0001f600\U0001f468\u200d\U0001f469 ok",
-         "<|a|>x<|b|> y <|a|><|b|>", "<|a|> \n z", "a<mask>b <mask> c", "x<w>y <w> z\u00e9<w>", "<|a|><|a|>", "<|A|> <E\u0301> <\u00c9> <e\u0301>", "tab\tand\u00a0nbsp\u3000wide\u2028line\u0085next\u180emvs",
+         "<|a|>x<|b|> y <|a|><|b|>", "<|a|> \n z", "y>x<|b|> <|a|>x<|b|>", "<w>b <w>",  "a<mask>b <mask> c", "x<w>y <w> z\u00e9<w>", "<|a|><|a|>", "<|A|> <E\u0301> <\u00c9> <e\u0301>", "tab\tand\u00a0nbsp\u3000wide\u2028line\u0085next\u180emvs",
          "a_b \u00b2\u00b3\u00bd \u2167 \u0661\u0662\u0663 _x_", "--- ... !?, (a) [b] {c} $5 + 3 = 8 ^ ~ ` |", "\u2581a \u2581 \u2581\u2581b", "\ufffd\u0000x\u0001", "I\u0307 \u0130stanbul \u01c5 \u03a3\u03c3\u03c2", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
          "the the  the   the", "\r\nline\r\n\r\nend\r", "\u0301start mark", "x" * 40 + "\u0301" * 40,
          "sS\u017f\u00df kK\u212a 'S'\u017f", "th e\u0301th \u0301th _th", "xxxxy {a} a{1", "\u03b1\u0342 \u30fc\u3042 \u30ab\u4e00", "ab1.\nab2.\r\nab3.\n", "\x0b\x0c\x1b \u20e3"]
+FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
@@ -71,7 +73,7 @@ def with_added(base, tokens):
 
 
 def bases():
-    special = [added("<|a|>", rstrip=True), added("<|b|>"), added("<mask>", lstrip=True), added("<w>", single_word=True, special=False), added("<|a|><|a|>"),
+    special = [added("<|a|>", rstrip=True), added("<|b|>"), added("<mask>", lstrip=True), added("<w>", single_word=True, special=False), added("<|a|><|a|>"), added(">x<"),
                added("<E\u0301>", normalized=True, special=False)]
     byte_level = Tokenizer(models.BPE())
     byte_level.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -108,24 +110,25 @@ def metaspace(scheme, pieces):
 
 def variants():
     end = byte_level(regex=False)
-    rows = [("bytes", {}), ("bytes", {"pre_tokenizer": byte_level(prefix=True)}), ("bytes", {"pre_tokenizer": sequence(split(LLAMA3), end)}),
-            ("bytes", {"pre_tokenizer": sequence(split(LLAMA3), end), "model.ignore_merges": True}), ("bytes", {"pre_tokenizer": sequence(split(O200K), end)}),
+    marked = byte_level(prefix=True, regex=False)  # a space in front of each piece shows where the pieces are
+    rows = [("bytes", {}), ("bytes", {"pre_tokenizer": byte_level(prefix=True)}), ("bytes", {"pre_tokenizer": sequence(split(LLAMA3), marked)}),
+            ("bytes", {"pre_tokenizer": sequence(split(LLAMA3), end), "model.ignore_merges": True}), ("bytes", {"pre_tokenizer": sequence(split(O200K), marked)}),
             ("bytes", {"pre_tokenizer": sequence({"type": "Digits", "individual_digits": True}, byte_level())}),
             ("bytes", {"pre_tokenizer": sequence({"type": "Digits", "individual_digits": False}, byte_level(prefix=True))}),
-            ("bytes", {"pre_tokenizer": sequence({"type": "Punctuation", "behavior": "Contiguous"}, end)}),
-            ("bytes", {"pre_tokenizer": sequence(split(r"\w+|[^\w\s]+"), end)}), ("bytes", {"pre_tokenizer": sequence(split(r"(?=(\d{3})+(?!\d))"), end)}),
-            ("bytes", {"pre_tokenizer": sequence(split(r"[\s\S]{1,3}"), end)}), ("bytes", {"pre_tokenizer": sequence(split(r"[^\S\n]+|\h+"), end)}),
+            ("bytes", {"pre_tokenizer": sequence({"type": "Punctuation", "behavior": "Contiguous"}, marked)}),
+            ("bytes", {"pre_tokenizer": sequence(split(r"\w+|[^\w\s]+"), marked)}), ("bytes", {"pre_tokenizer": sequence(split(r"(?=(\d{3})+(?!\d))"), marked)}),
+            ("bytes", {"pre_tokenizer": sequence(split(r"[\s\S]{1,3}"), marked)}), ("bytes", {"pre_tokenizer": sequence(split(r"[^\S\n]+|\h+"), marked)}),
             ("bytes", {"pre_tokenizer": end}),
-            *[("bytes", {"pre_tokenizer": sequence(split(pattern), end)}) for pattern in (
+            *[("bytes", {"pre_tokenizer": sequence(split(pattern), marked)}) for pattern in (
                 r"^\s*\w|\.$", r".+", r"(?m:.+)", r"(?mi)T.|^a", r"\bth|\B\d", r"x{,3}|a{1", r"\u00e9+|[\u0061-\u0063]", r"\v|[\v\f]+", r"\p{Letter}+", r"\p{Greek}|\p{Hiragana}+",
-                r"(?i:s|k)", r"[^\s\d]+", r"\X", r"\R|\N", r"(?<=t)h|(?<!t)h", r"a++|e?+", r"\P{L}+|\p{^N}", r"\s+\Z|\w\z", r"[]a]+|\]")],
+                r"(?i:s|k)", r"[^\s\d]+", r"\R|\N", r"(?<=t)h|(?<!t)h", r"a++|e?+", r"\P{L}+|\p{^N}", r"\s+\Z|\w\z", r"[]a]+|\]")],
             ("characters", {}), ("characters", {"model.byte_fallback": False}), ("characters", {"model.byte_fallback": False, "model.fuse_unk": False}),
             ("characters", {"model.byte_fallback": False, "model.unk_token": None})]
     for behavior in ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
         for invert in (False, True):
-            rows.append(("bytes", {"pre_tokenizer": sequence(split(r"\s|the", behavior, invert), end)}))
-        rows.append(("bytes", {"pre_tokenizer": sequence(split("e", behavior, False, True), end)}))
-    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+            rows.append(("bytes", {"pre_tokenizer": sequence(split(r"\s|the", behavior, invert), marked)}))
+        rows.append(("bytes", {"pre_tokenizer": sequence(split("e", behavior, False, True), marked)}))
+    for form in FORMS:
         rows.append(("bytes", {"normalizer": {"type": form}}))
     rows.append(("bytes", {"normalizer": {"type": "Lowercase"}}))
     rows.append(("bytes", {"normalizer": {"type": "Strip", "strip_left": True, "strip_right": False}}))
@@ -170,6 +173,8 @@ def main():
             row = {"ids": ids, "offsets": offsets}
             if patch.get("model.unk_token", "") is None or "Regex" in json.dumps(patch.get("pre_tokenizer")):
                 del row["offsets"]  # tokenizers counts on without the characters that it drops; and one pattern is like another
+            if patch.get("normalizer") and patch["normalizer"].get("type") in FORMS and unicodedata.normalize(patch["normalizer"]["type"], text) == text:
+                row["exact"] = True  # nothing was composed or taken apart
             tokenizer.encode_special_tokens = True
             plain, _ = encode(tokenizer, text)
             tokenizer.encode_special_tokens = False
