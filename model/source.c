@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_LIMIT_BYTES = 16 << 20 };
+enum { CONFIG_LIMIT_BYTES = 16 << 20, READ_BYTES = 4 << 20 };
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -184,8 +184,10 @@ static qlft_status read_gguf(void *out, const source *s, const source_tensor *t)
     float *wide = malloc((size_t)run * sizeof *wide);
     if (!wide) return status_fail(QLFT_ENOMEM, "out of memory while reading %s", t->name);
     if (whole) {
-        for (int64_t at = 0; at < t->count && status == QLFT_OK; at += run)
+        for (int64_t at = 0; at < t->count && status == QLFT_OK; at += run) {
             status = read_gguf_row((char *)out + (size_t)at * dtype_bytes(t->type), t->type, wide, t, at, run < t->count - at ? run : t->count - at);
+            if (at / run % 32 == 31) gguf_forget(&s->file, t->packed); /* so that the file's pages are never a second copy of a large tensor */
+        }
     } else {
         for (int64_t row = 0; row < rows && status == QLFT_OK; row++)
             status = read_gguf_row((char *)out + (size_t)(row * cols) * dtype_bytes(t->type), t->type, wide, t,
@@ -199,7 +201,14 @@ static qlft_status read_gguf(void *out, const source *s, const source_tensor *t)
 qlft_status source_read(void *out, const source *s, const source_tensor *t)
 {
     if (t->packed) return read_gguf(out, s, t);
-    memcpy(out, t->entry->data, t->entry->bytes);
+    /* Piece by piece, so that the file's pages are never a second copy of a large tensor. */
+    const file_map *map = &s->weights.files[t->entry->file];
+    size_t at = (size_t)((const unsigned char *)t->entry->data - map->data);
+    for (size_t done = 0; done < t->entry->bytes; done += READ_BYTES) {
+        size_t piece = t->entry->bytes - done < READ_BYTES ? t->entry->bytes - done : READ_BYTES;
+        memcpy((char *)out + done, map->data + at + done, piece);
+        file_map_forget(map, at + done, piece);
+    }
     safetensors_forget(&s->weights, t->entry);
     return QLFT_OK;
 }

@@ -1,4 +1,5 @@
 /* qlft train: the main job. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,9 @@ static qlft_status train_open(run *r)
     QLFT_TRY(run_open_data(r));
     tokenizer_close(r->tok); /* its vocabulary is not needed while training */
     r->tok = NULL;
+#ifdef __GLIBC__
+    malloc_trim(0); /* what tokenising took goes back to the system before the plan is reserved */
+#endif
     QLFT_TRY(plan_make(r, run_largest_batch(r)));
     log_info("plan: %.1f MB in all, %lld tokens a micro-batch at most, blocks %s, optimizer %s", (double)plan_total(&r->planned) / 1e6,
              (long long)r->choice.tokens, r->choice.keep_blocks ? "kept" : "recomputed", r->choice.page_optim ? "paged from the host" : "on the device");
