@@ -11,7 +11,8 @@
  *   x{1,3}+   one or more of x{1,3}; PCRE2 has the possessive form: refused
  *   \p{Han}   a script; PCRE2 10.40 and later mean script extensions by it, so it becomes \p{sc:Han}
  *   [a&&b], [a[b]], [[:alpha:]]   set operations and POSIX classes: refused
- * (?i:ss) matches U+00DF in Oniguruma only; and characters newer than the Unicode of PCRE2 have no category here. */
+ *   \p{L}     with the letters of Unicode 15 and 16, which PCRE2 10.42 does not know; also \p{M}, \p{N} and their parts
+ * (?i:ss) matches U+00DF in Oniguruma only. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <pcre2.h>
@@ -41,8 +42,25 @@ static qlft_status put(writer *w, const char *text, size_t bytes)
     return QLFT_OK;
 }
 
+/* Characters that Unicode 15, 15.1 and 16 added to a category (measured with tokenizers 0.23, which has 16; PCRE2 10.42 has 14). */
+#define NEWER_LETTERS                                                                                                                                          \
+    "\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d65}\\x{10d6f}-\\x{10d85}"                                 \
+    "\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}"                             \
+    "\\x{113d3}\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}"                                       \
+    "\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d40}-\\x{16d6c}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}"                                       \
+    "\\x{1e030}-\\x{1e06d}\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"
+#define NEWER_MARKS                                                                                                                                            \
+    "\\x{897}\\x{cf3}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}\\x{113b8}-\\x{113c0}\\x{113c2}\\x{113c5}"                                    \
+    "\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113d0}\\x{113d2}\\x{113e1}-\\x{113e2}\\x{11f00}-\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}"                            \
+    "\\x{11f3e}-\\x{11f42}\\x{11f5a}\\x{13440}\\x{13447}-\\x{13455}\\x{1611e}-\\x{1612f}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}"                                       \
+    "\\x{1e5ee}-\\x{1e5ef}"
+#define NEWER_DIGITS                                                                                                                                           \
+    "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}"                           \
+    "\\x{1ccf0}-\\x{1ccf9}\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
 #define WORD_MEMBERS                                                                                                                                           \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}" NEWER_LETTERS NEWER_MARKS NEWER_DIGITS
+/* Alone \w also has the other numbers of Latin-1; inside a class it has not. */
+#define WORD_ALONE WORD_MEMBERS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 /* Escapes of one letter; `members` go between brackets. An upper-case letter is the complement. */
 typedef struct escape_class {
     char letter;
@@ -51,16 +69,18 @@ typedef struct escape_class {
 static const escape_class escape_classes[] = {
     {'s', "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"},
     {'w', WORD_MEMBERS},
+    {'d', "\\p{Nd}" NEWER_DIGITS},
     {'h', "0-9a-fA-F"},
 };
 /* The complements inside a class, where "[^...]" cannot stand; \S: all between the members of \s. */
 static const escape_class escape_complements[] = {
     {'S', "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}"
           "\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"},
+    {'D', "\\P{Nd}"},
     {'H', "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}"},
 };
 
-#define WORD "[" WORD_MEMBERS "]"
+#define WORD "[" WORD_ALONE "]"
 /* Escapes that stand for something else outside a class, and those that have no form here. */
 static const escape_class escape_others[] = {
     {'b', "(?:(?<=" WORD ")(?!" WORD ")|(?<!" WORD ")(?=" WORD "))"},
@@ -76,8 +96,56 @@ static const char *find_class(const escape_class *classes, size_t count, char le
     return NULL;
 }
 
+typedef struct newer_members {
+    const char *category, *members;
+} newer_members;
+static const newer_members newer[] = {
+    {"L", NEWER_LETTERS},
+    {"Lu", "\\x{1c89}\\x{a7cb}-\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"},
+    {"Ll", "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"},
+    {"Lm", "\\x{10d4e}\\x{10d6f}\\x{16d40}-\\x{16d42}\\x{16d6b}-\\x{16d6c}\\x{1e030}-\\x{1e06d}\\x{1e4eb}"},
+    {"Lo", "\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d4d}\\x{10d4f}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-"
+           "\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}"
+           "\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d43}-\\x{16d6a}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1e4d0}-\\x{1e4ea}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}"
+           "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"},
+    {"M", NEWER_MARKS},
+    {"N", "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}"
+          "\\x{1d2c0}-\\x{1d2d3}\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"},
+    {"Nd", NEWER_DIGITS},
+};
+
+/* True if PCRE2 was built with a Unicode before 16. */
+static bool has_older_unicode(void)
+{
+    char version[32] = "";
+    return pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, NULL) <= (int)sizeof version && pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version) >= 0 &&
+           atoi(version) < 16;
+}
+
+/* What a category lacks in PCRE2; NULL: nothing. */
+static const char *find_newer(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
+        if (strlen(newer[i].category) == length && memcmp(newer[i].category, name, length) == 0) return has_older_unicode() ? newer[i].members : NULL;
+    return NULL;
+}
+
+/* \p{L} and the like with the newer members; *done false: no such category, or a complement inside a class, which has no form. */
+static qlft_status put_newer(writer *w, const char *name, size_t length, bool complement, bool in_class, bool *done)
+{
+    const char *members = find_newer(name, length);
+    *done = members && !(in_class && complement);
+    if (!*done) return QLFT_OK;
+    if (!in_class) QLFT_TRY(put(w, complement ? "[^" : "[", complement ? 2 : 1));
+    QLFT_TRY(put(w, "\\p{", 3));
+    QLFT_TRY(put(w, name, length));
+    QLFT_TRY(put(w, "}", 1));
+    QLFT_TRY(put(w, members, strlen(members)));
+    return in_class ? QLFT_OK : put(w, "]", 1);
+}
+
 /* \p{Name} of three letters or more that is no property of PCRE2 that means the same: a category by its long name, or a script. */
-static qlft_status put_property(writer *w, const char *text, size_t bytes, size_t *at)
+static qlft_status put_property(writer *w, const char *text, size_t bytes, size_t *at, bool in_class)
 {
     static const char *const same[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Uppercase", "White_Space"};
     static const char *const categories[] = {"Letter", "Mark", "Number", "Punctuation", "Symbol"};
@@ -95,6 +163,12 @@ static qlft_status put_property(writer *w, const char *text, size_t bytes, size_
         if (length == strlen(same[i]) && memcmp(text + name, same[i], length) == 0) script = false;
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
         if (length == strlen(categories[i]) && memcmp(text + name, categories[i], length) == 0) written = 1;
+    bool done;
+    QLFT_TRY(put_newer(w, text + name, written, (text[*at + 1] == 'P') != (text[name - 1] == '^'), in_class, &done));
+    if (done) {
+        *at = name + length + 1;
+        return QLFT_OK;
+    }
     QLFT_TRY(put(w, text + *at, name - *at));
     if (script && written == length) QLFT_TRY(put(w, "sc:", 3));
     QLFT_TRY(put(w, text + name, written));
@@ -128,6 +202,7 @@ static qlft_status put_class(writer *w, char letter, const char *members, bool i
         if (!members) return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c inside a class, which is not supported", what, letter);
     }
     if (in_class) return put(w, members, strlen(members));
+    if (letter == 'w' || letter == 'W') members = WORD_ALONE;
     QLFT_TRY(put(w, complement ? "[^" : "[", complement ? 2 : 1));
     QLFT_TRY(put(w, members, strlen(members)));
     return put(w, "]", 1);
@@ -136,7 +211,7 @@ static qlft_status put_class(writer *w, char letter, const char *members, bool i
 static qlft_status put_escape(writer *w, const char *text, size_t bytes, size_t *at, bool in_class, const char *what)
 {
     char letter = *at + 1 < bytes ? text[*at + 1] : '\0';
-    if (letter == 'p' || letter == 'P') return put_property(w, text, bytes, at);
+    if (letter == 'p' || letter == 'P') return put_property(w, text, bytes, at, in_class);
     if (letter == 'u' && is_code_point(text, bytes, *at)) return put_code_point(w, text, at);
     if (letter && strchr(escapes_refused, letter))
         return status_fail(QLFT_EUNSUPPORTED, "%s: the regular expression uses \\%c, which is not supported", what, letter);

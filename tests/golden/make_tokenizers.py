@@ -29,7 +29,7 @@ TEXTS = ["", " ", "   ", "\n", " \n \t ", "a", " a ", "The mill", "  The mill  b
          "<|a|>x<|b|> y <|a|><|b|>", "<|a|> \n z", "y>x<|b|> <|a|>x<|b|>", "<w>b <w>",  "a<mask>b <mask> c", "x<w>y <w> z\u00e9<w>", "<|a|><|a|>", "<|A|> <E\u0301> <\u00c9> <e\u0301>", "tab\tand\u00a0nbsp\u3000wide\u2028line\u0085next\u180emvs",
          "a_b \u00b2\u00b3\u00bd \u2167 \u0661\u0662\u0663 _x_", "--- ... !?, (a) [b] {c} $5 + 3 = 8 ^ ~ ` |", "\u2581a \u2581 \u2581\u2581b", "\ufffd\u0000x\u0001", "I\u0307 \u0130stanbul \u01c5 \u03a3\u03c3\u03c2", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
          "the the  the   the", "\r\nline\r\n\r\nend\r", "\u0301start mark", "x" * 40 + "\u0301" * 40,
-         "sS\u017f\u00df kK\u212a 'S'\u017f", "th e\u0301th \u0301th _th", "xxxxy {a} a{1", "\u03b1\u0342 \u30fc\u3042 \u30ab\u4e00", "ab1.\nab2.\r\nab3.\n", "\x0b\x0c\x1b \u20e3", "a\u061db\u166dc\u2e44d"]
+         "sS\u017f\u00df kK\u212a 'S'\u017f", "th e\u0301th \u0301th _th", "xxxxy {a} a{1", "\u03b1\u0342 \u30fc\u3042 \u30ab\u4e00", "ab1.\nab2.\r\nab3.\n", "\x0b\x0c\x1b \u20e3", "a\u061db\u166dc\u2e44d", "a\U00031350b\U0001e4f0 \u1c8a\u0897c"]
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
