@@ -98,7 +98,7 @@ const option_row options[] = {
     {OPTION("accum", "training", INT, "N", "8", RUN, "micro-batches of an optimizer step"), RANGE(1, 65536), AT(accum)},
     {OPTION("lr", "training", NUMBER, "X", "2e-4", RUN, "peak learning rate"), ABOVE(0, 10), AT(lr)},
     {OPTION("schedule", "training", CHOICE, "NAME", "cosine", RUN, "course of the learning rate: cosine, linear, constant, wsd (warm-up, stable, decay along a cosine), wsd-linear"), CHOICES("cosine|linear|constant|wsd|wsd-linear"), AT(schedule)},
-    {OPTION("warmup", "training", AMOUNT, "X", "0.03", RUN, "warm-up: below 1 a share of all steps, else steps"), RANGE(0, 1000000000), AT(warmup)},
+    {OPTION("warmup", "training", AMOUNT, "X", "0.03", RUN, "warm-up: below 1 a share of all steps (rounded down), else steps; as in transformers its first step runs at rate 0"), RANGE(0, 1000000000), AT(warmup)},
     {OPTION("decay", "training", AMOUNT, "X", "0.2", RUN, "last part of wsd: below 1 a share of all steps, else steps"), RANGE(0, 1000000000), AT(decay)},
     {OPTION("min-lr", "training", NUMBER, "X", "0", RUN, "where the schedule ends, as a share of --lr"), RANGE(0, 1), AT(min_lr)},
     {OPTION("weight-decay", "training", NUMBER, "X", "0", RUN, "decoupled weight decay"), RANGE(0, 10), AT(weight_decay)},

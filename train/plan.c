@@ -34,6 +34,7 @@ static const lever levers[] = {
 };
 
 enum { LEVERS = sizeof levers / sizeof levers[0], MAX_PULLS = 64 };
+_Static_assert((int)LEVERS <= (int)PLAN_LEVERS, "plan_choice.pulls has a place for each lever");
 
 /* ---- dry bind ---- */
 
@@ -54,20 +55,40 @@ static qlft_status plan_dry(run *r)
     return arena_status(&dry);
 }
 
-/* Bytes that may be taken: what --memory and --host-memory say, else what the machine has left. On a CPU all tiers are one memory. */
-static size_t memory_budget(run *r)
+/* What may be taken: --memory on the device, --host-memory beside it, and of what is not said all that the machine has left. On a CPU all tiers are one memory,
+ * so what is left is shared. */
+static void set_budgets(run *r)
 {
     size_t used = 0, total = 0;
     r->dev->table->usage(r->dev, &used, &total);
     size_t available = total > used ? total - used : 0;
-    if (r->config->memory) return r->config->memory + r->config->host_memory;
-    return available;
+    for (int i = 0; i < TIER_COUNT; i++) {
+        size_t said = i == TIER_DEVICE ? r->config->memory : r->config->host_memory;
+        r->budget[i] = said ? said : available;
+    }
+    r->budget_total = r->config->memory && r->config->host_memory ? r->config->memory + r->config->host_memory : available;
+}
+
+/* Bytes by which the plan misses its budgets; 0: it fits. */
+static size_t plan_excess(const run *r)
+{
+    size_t total = plan_total(&r->planned), most = total > r->budget_total ? total - r->budget_total : 0;
+    for (int i = 0; i < TIER_COUNT; i++)
+        if (r->planned.peak[i] > r->budget[i] && r->planned.peak[i] - r->budget[i] > most) most = r->planned.peak[i] - r->budget[i];
+    return most;
 }
 
 static int compare_rows(const void *a, const void *b)
 {
     size_t x = ((const ledger_row *)a)->bytes, y = ((const ledger_row *)b)->bytes;
     return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Adds what the choice in hand would free of `need` bytes, if that is worth a word. */
+static void add_remedy(run *r, size_t need, char *help, size_t bytes, const char *what)
+{
+    size_t then = plan_dry(r) == QLFT_OK ? plan_total(&r->planned) : need;
+    if (then < need && need - then > need / 100) snprintf(help + strlen(help), bytes - strlen(help), " %s frees %.3f GB;", what, (double)(need - then) / 1e9);
 }
 
 static qlft_status plan_does_not_fit(run *r)
@@ -81,25 +102,25 @@ static qlft_status plan_does_not_fit(run *r)
         snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%s%s %s %.2f GB", i ? ", " : "", sorted[i].owner, sorted[i].name,
                  (double)sorted[i].bytes / 1e9);
     free(sorted);
-    const plan_choice saved = r->choice;
     size_t need = plan_total(&r->planned);
     char help[512] = "";
+    const plan_choice saved = r->choice;
     if (r->choice.keep_blocks) {
         r->choice.keep_blocks = false;
-        if (plan_dry(r) == QLFT_OK && plan_total(&r->planned) < need)
-            snprintf(help, sizeof help, " --checkpointing block frees %.2f GB;", (double)(need - plan_total(&r->planned)) / 1e9);
+        add_remedy(r, need, help, sizeof help, "--checkpointing block");
         r->choice = saved;
     }
     if (r->choice.tokens >= 2) {
         r->choice.tokens /= 2;
-        if (plan_dry(r) == QLFT_OK && plan_total(&r->planned) < need)
-            snprintf(help + strlen(help), sizeof help - strlen(help), " half of --seq (or of --batch) frees %.2f GB;",
-                     (double)(need - plan_total(&r->planned)) / 1e9);
+        add_remedy(r, need, help, sizeof help, "half of --seq (or of --batch)");
         r->choice = saved;
     }
     QLFT_TRY(plan_dry(r));
-    return status_fail(QLFT_EFIT, "the run needs %.2f GB and %.2f GB may be taken (--memory). Largest rows: %s.%s a smaller base or --r helps too",
-                       (double)need / 1e9, (double)r->budget / 1e9, rows, help);
+    return status_fail(QLFT_EFIT,
+                       "the run needs %.3f GB on the device and %.3f GB on the host; %.3f GB (--memory) and %.3f GB (--host-memory) may be taken, %.3f GB in "
+                       "all. Largest rows: %s.%s a smaller base or --r helps too",
+                       (double)r->planned.peak[TIER_DEVICE] / 1e9, (double)r->planned.peak[TIER_HOST] / 1e9, (double)r->budget[TIER_DEVICE] / 1e9,
+                       (double)r->budget[TIER_HOST] / 1e9, (double)r->budget_total / 1e9, rows, help);
 }
 
 qlft_status plan_make(run *r, int64_t tokens)
@@ -111,16 +132,17 @@ qlft_status plan_make(run *r, int64_t tokens)
     if (r->choice.loss_rows > r->choice.tokens) r->choice.loss_rows = r->choice.tokens;
     r->choice.keep_blocks = training && c->checkpointing != CHECKPOINTING_BLOCK;
     r->choice.page_optim = training && c->page_optim != CHOOSE_OFF;
-    r->budget = memory_budget(r);
+    set_budgets(r);
     QLFT_TRY(plan_dry(r));
     int pulls = 0;
     for (int i = 0; i < LEVERS; i++) {
-        while (training && plan_total(&r->planned) > r->budget && pulls++ < MAX_PULLS && levers[i].pull(r)) {
-            log_info("to fit %.2f GB: --%s pulled (%s)", (double)r->budget / 1e9, levers[i].name, levers[i].cost);
+        while (training && plan_excess(r) && pulls++ < MAX_PULLS && levers[i].pull(r)) {
+            log_info("to fit, %.3f GB must go: --%s pulled (%s)", (double)plan_excess(r) / 1e9, levers[i].name, levers[i].cost);
+            r->choice.pulls[i]++;
             QLFT_TRY(plan_dry(r));
         }
     }
-    return plan_total(&r->planned) > r->budget ? plan_does_not_fit(r) : QLFT_OK;
+    return plan_excess(r) ? plan_does_not_fit(r) : QLFT_OK;
 }
 
 /* ---- JSON ---- */
@@ -142,7 +164,7 @@ static json_t *plan_tiers(const run *r)
     for (int i = 0; tiers && i < TIER_COUNT; i++)
         if (r->planned.peak[i])
             json_object_set_new(tiers, ledger_tier_name((tier)i),
-                                json_pack("{s:I, s:I}", "planned_peak_bytes", (json_int_t)r->planned.peak[i], "budget_bytes", (json_int_t)r->budget));
+                                json_pack("{s:I, s:I}", "planned_peak_bytes", (json_int_t)r->planned.peak[i], "budget_bytes", (json_int_t)r->budget[i]));
     return tiers;
 }
 
@@ -153,9 +175,7 @@ static json_t *plan_levers(run *r)
     const plan_choice saved = r->choice;
     size_t now = plan_total(&r->planned);
     for (int i = 0; out && i < LEVERS; i++) {
-        bool pulled = strcmp(levers[i].name, "checkpointing") == 0
-                          ? !r->choice.keep_blocks
-                          : r->choice.loss_rows < head_rows_for(r->m->dims.vocabulary) && !r->config->loss_chunk && r->choice.loss_rows < r->choice.tokens;
+        bool pulled = r->choice.pulls[i] > 0;
         size_t saves = 0;
         if (levers[i].pull(r) && plan_dry(r) == QLFT_OK && plan_total(&r->planned) < now) saves = now - plan_total(&r->planned);
         r->choice = saved;
@@ -176,6 +196,6 @@ json_t *plan_json(run *r)
     json_t *levers_json = plan_levers(r);
     size_t total = plan_total(&r->planned);
     return json_pack("{s:I, s:I, s:b, s:o, s:o, s:o, s:{s:I, s:o}}", "steps", (json_int_t)r->steps, "micro_batch_tokens", (json_int_t)r->choice.tokens, "fits",
-                     (int)(total <= r->budget), "choices", choices, "levers", levers_json, "ledger", plan_rows(&r->planned), "memory", "planned_peak_bytes",
+                     (int)(plan_excess(r) == 0), "choices", choices, "levers", levers_json, "ledger", plan_rows(&r->planned), "memory", "planned_peak_bytes",
                      (json_int_t)total, "tiers", plan_tiers(r));
 }

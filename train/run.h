@@ -15,12 +15,15 @@
 extern "C" {
 #endif
 
+enum { PLAN_LEVERS = 8 };
+
 /* What the plan decides. */
 typedef struct plan_choice {
     int64_t tokens; /* of a micro-batch at most */
     int64_t loss_rows;
     int64_t cache_tokens; /* generation: what keys and values are kept of; else 0 */
     bool keep_blocks, page_optim;
+    int pulls[PLAN_LEVERS]; /* how often each lever was pulled */
 } plan_choice;
 
 /* What the memory is for. */
@@ -51,7 +54,7 @@ typedef struct run {
     run_work work;
     plan_choice choice;
     ledger planned, used;
-    size_t budget; /* bytes all tiers together may take */
+    size_t budget[TIER_COUNT], budget_total; /* bytes that may be taken of each tier, and of all together */
     arena memory;
     pager pages;    /* home[0]: FP32 master, then the optimizer's states */
     kv_cache cache; /* generation only */
