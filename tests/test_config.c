@@ -207,12 +207,12 @@ Test(config, alpha_scale_and_amounts)
     cr_assert_eq(qlft_config_set(c, "rslora", "on"), QLFT_OK);
     cr_expect_eq(config_scale(c), 8.0);
     qlft_config_free(c);
-    /* ceil(0.03 * 100), as transformers' TrainingArguments.get_warmup_steps */
     cr_expect_eq(config_steps_of(0.03, 100), 3);
-    cr_expect_eq(config_steps_of(0.03, 10), 1);
+    cr_expect_eq(config_steps_of(0.07, 100), 7);
+    cr_expect_eq(config_steps_of(0.03, 10), 0, "a short run has no warm-up");
     cr_expect_eq(config_steps_of(0.0, 10), 0);
     cr_expect_eq(config_steps_of(3, 10), 3);
-    cr_expect_eq(config_steps_of(30, 10), 10);
+    cr_expect_eq(config_steps_of(30, 10), 30, "a warm-up keeps its slope in a shorter run");
     cr_expect_eq(config_steps_of(1, 10), 1);
 }
 

@@ -374,8 +374,7 @@ const char *config_schedule(const qlft_config *c)
 int64_t config_steps_of(double amount, int64_t steps)
 {
     /* Below: a short run must not spend its only step on a warm-up, whose first step has rate 0. The tiny addition undoes the rounding of, say, 0.07 * 100. */
-    double wanted = amount < 1 ? floor(amount * (double)steps + 1e-9) : amount;
-    return wanted < (double)steps ? (int64_t)wanted : steps;
+    return (int64_t)(amount < 1 ? floor(amount * (double)steps + 1e-9) : amount);
 }
 
 char *config_cache_folder(const qlft_config *c)

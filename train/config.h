@@ -111,7 +111,8 @@ double config_alpha(const qlft_config *c); /* --alpha, or 2r */
 double config_scale(const qlft_config *c);
 /* The schedule's name as optim/schedule.c knows it. */
 const char *config_schedule(const qlft_config *c);
-/* An amount below 1 is a share of all steps, rounded down; else steps. At most `steps`. */
+/* An amount below 1 is a share of all steps, rounded down; else steps, also more than `steps`: the end of the run then cuts a warm-up off, as in
+ * transformers. */
 int64_t config_steps_of(double amount, int64_t steps);
 /* Where token caches go: --cache, else $XDG_CACHE_HOME/qlft, else $HOME/.cache/qlft. Yours: free(). NULL: there is no such place (cache nothing). */
 char *config_cache_folder(const qlft_config *c);
