@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/device_tables.h"
+#include "core/ledger.h"
 
 static qlft_status cpu_open(device **out, int index, int threads)
 {
@@ -26,6 +27,13 @@ static qlft_status cpu_open(device **out, int index, int threads)
 }
 
 /* Present at once (MAP_POPULATE), so that running out of memory happens here and not at the longest sample. */
+static qlft_status refused(size_t bytes, tier where, int error)
+{
+    char text[BYTES_TEXT];
+    return status_fail(QLFT_ENOMEM, "the system refuses %s for the run's %s memory (%s); lower --seq, --batch or --r, or use --checkpointing block",
+                       bytes_text(text, (double)bytes), ledger_tier_name(where), strerror(error));
+}
+
 static qlft_status cpu_reserve(device *d, tier where, size_t bytes, void **out)
 {
     *out = NULL;
@@ -36,9 +44,7 @@ static qlft_status cpu_reserve(device *d, tier where, size_t bytes, void **out)
     if (sizes) d->reserved_bytes = sizes;
     if (!reserved || !sizes) return status_fail(QLFT_ENOMEM, "out of memory for %zu bytes of book-keeping", sizeof *sizes);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED)
-        return status_fail(QLFT_ENOMEM, "the system refuses %.2f GB for tier %d of the CPU (%s); lower --seq, --batch or --r, or use --checkpointing block",
-                           (double)bytes / 1e9, (int)where, strerror(errno));
+    if (memory == MAP_FAILED) return refused(bytes, where, errno);
     d->reserved[d->reserved_count] = memory;
     d->reserved_bytes[d->reserved_count++] = bytes;
     *out = memory;

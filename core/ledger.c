@@ -1,5 +1,6 @@
 #include "core/ledger.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,16 @@ const char *ledger_kind_name(ledger_kind kind)
 const char *ledger_tier_name(tier where)
 {
     return tier_names[where];
+}
+
+const char *bytes_text(char out[BYTES_TEXT], double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    if (!isfinite(bytes)) return memcpy(out, "-", 2);
+    for (; fabs(bytes) >= 1023.95 && unit < 4; unit++) bytes /= 1024; /* 1023.95 would be written 1024.0 */
+    snprintf(out, BYTES_TEXT, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
 }
 
 void ledger_free(ledger *book)

@@ -40,6 +40,10 @@ typedef struct ledger {
 
 void ledger_free(ledger *book);
 
+/* Bytes for people, as in every table and message: "812.3 MiB"; "-" if not finite. Gives `out`. */
+enum { BYTES_TEXT = 32 };
+const char *bytes_text(char out[BYTES_TEXT], double bytes);
+
 enum { ARENA_ALIGN = 64 };
 
 typedef struct arena {

@@ -88,19 +88,21 @@ static int compare_rows(const void *a, const void *b)
 static void add_remedy(run *r, size_t need, char *help, size_t bytes, const char *what)
 {
     size_t then = plan_dry(r) == QLFT_OK ? plan_total(&r->planned) : need;
-    if (then < need && need - then > need / 100) snprintf(help + strlen(help), bytes - strlen(help), " %s frees %.3f GB;", what, (double)(need - then) / 1e9);
+    char text[BYTES_TEXT];
+    if (then < need && need - then > need / 100)
+        snprintf(help + strlen(help), bytes - strlen(help), " %s frees %s;", what, bytes_text(text, (double)(need - then)));
 }
 
 static qlft_status plan_does_not_fit(run *r)
 {
-    char rows[512] = "";
+    char rows[512] = "", text[5][BYTES_TEXT];
     ledger_row *sorted = malloc(r->planned.count * sizeof *sorted);
     if (!sorted) return status_fail(QLFT_ENOMEM, "out of memory");
     memcpy(sorted, r->planned.rows, r->planned.count * sizeof *sorted);
     qsort(sorted, r->planned.count, sizeof *sorted, compare_rows);
     for (size_t i = 0; i < r->planned.count && i < 4; i++)
-        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%s%s %s %.2f GB", i ? ", " : "", sorted[i].owner, sorted[i].name,
-                 (double)sorted[i].bytes / 1e9);
+        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%s%s %s %s", i ? ", " : "", sorted[i].owner, sorted[i].name,
+                 bytes_text(text[0], (double)sorted[i].bytes));
     free(sorted);
     size_t need = plan_total(&r->planned);
     char help[512] = "";
@@ -117,10 +119,11 @@ static qlft_status plan_does_not_fit(run *r)
     }
     QLFT_TRY(plan_dry(r));
     return status_fail(QLFT_EFIT,
-                       "the run needs %.3f GB on the device and %.3f GB on the host; %.3f GB (--memory) and %.3f GB (--host-memory) may be taken, %.3f GB in "
-                       "all. Largest rows: %s.%s a smaller base or --r helps too",
-                       (double)r->planned.peak[TIER_DEVICE] / 1e9, (double)r->planned.peak[TIER_HOST] / 1e9, (double)r->budget[TIER_DEVICE] / 1e9,
-                       (double)r->budget[TIER_HOST] / 1e9, (double)r->budget_total / 1e9, rows, help);
+                       "the run needs %s on the device and %s on the host; %s (--memory) and %s (--host-memory) may be taken, %s in all. Largest rows: %s.%s "
+                       "a smaller base or --r helps too",
+                       bytes_text(text[0], (double)r->planned.peak[TIER_DEVICE]), bytes_text(text[1], (double)r->planned.peak[TIER_HOST]),
+                       bytes_text(text[2], (double)r->budget[TIER_DEVICE]), bytes_text(text[3], (double)r->budget[TIER_HOST]),
+                       bytes_text(text[4], (double)r->budget_total), rows, help);
 }
 
 qlft_status plan_make(run *r, int64_t tokens)
@@ -135,9 +138,10 @@ qlft_status plan_make(run *r, int64_t tokens)
     set_budgets(r);
     QLFT_TRY(plan_dry(r));
     int pulls = 0;
+    char text[BYTES_TEXT];
     for (int i = 0; i < LEVERS; i++) {
         while (training && plan_excess(r) && pulls++ < MAX_PULLS && levers[i].pull(r)) {
-            log_info("to fit, %.3f GB must go: --%s pulled (%s)", (double)plan_excess(r) / 1e9, levers[i].name, levers[i].cost);
+            log_info("to fit, %s must go: --%s pulled (%s)", bytes_text(text, (double)plan_excess(r)), levers[i].name, levers[i].cost);
             r->choice.pulls[i]++;
             QLFT_TRY(plan_dry(r));
         }

@@ -18,15 +18,15 @@ static char *out_path(const run *r, const char *name)
 /* Bytes that adapter, checkpoints and reports will take, roughly: asked of the file system before the first step. */
 static qlft_status check_space(const run *r)
 {
+    char text[2][BYTES_TEXT];
     size_t adapter = (size_t)r->m->parameters * sizeof(float), have = 0;
     size_t states = adapter * (size_t)(1 + r->optim->state_count), whole = (size_t)(r->config->keep + 1);
     size_t need = adapter * (r->config->gguf ? 2 : 1) + (r->config->save_every ? states * whole : states) + (1 << 20);
     QLFT_TRY(folder_free_bytes(&have, r->config->out));
     if (have >= need) return QLFT_OK;
     return status_fail(
-        QLFT_EIO,
-        "--out %s: adapter and checkpoints take about %.1f MB and %.1f MB are free (No space left); choose another --out, a smaller --keep, or --save-every 0",
-        r->config->out, (double)need / 1e6, (double)have / 1e6);
+        QLFT_EIO, "--out %s: adapter and checkpoints take about %s and %s are free (No space left); choose another --out, a smaller --keep, or --save-every 0",
+        r->config->out, bytes_text(text[0], (double)need), bytes_text(text[1], (double)have));
 }
 
 static qlft_status resume(run *r, cursor *at, history *h)
@@ -108,7 +108,8 @@ static qlft_status train_open(run *r)
     malloc_trim(0); /* what tokenising took goes back to the system before the plan is reserved */
 #endif
     QLFT_TRY(plan_make(r, run_largest_batch(r)));
-    log_info("plan: %.1f MB in all, %lld tokens a micro-batch at most, blocks %s, optimizer %s", (double)plan_total(&r->planned) / 1e6,
+    char text[BYTES_TEXT];
+    log_info("plan: %s in all, %lld tokens a micro-batch at most, blocks %s, optimizer %s", bytes_text(text, (double)plan_total(&r->planned)),
              (long long)r->choice.tokens, r->choice.keep_blocks ? "kept" : "recomputed", r->choice.page_optim ? "paged from the host" : "on the device");
     QLFT_TRY(run_reserve(r));
     return run_load(r);

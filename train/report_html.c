@@ -92,16 +92,6 @@ static const char *text_or(const json_t *object, const char *key, const char *mi
 
 enum { SHORT = 48 };
 
-static const char *bytes_text(char out[SHORT], double bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    if (!isfinite(bytes)) return memcpy(out, "-", 2);
-    for (; fabs(bytes) >= 1023.95 && unit < 4; unit++) bytes /= 1024;
-    snprintf(out, SHORT, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-    return out;
-}
-
 /* 1234567 as 1,234,567. */
 static const char *count_text(char out[SHORT], double count)
 {
