@@ -9,14 +9,6 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] && !(word[1] >= '0' && word[1] <= '9') && word[1] != '.';
 }
 
-static bool is_switch_word(const char *word)
-{
-    static const char *const words[] = {"on", "off", "true", "false", "yes", "no"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strcmp(word, words[i])) return true;
-    return false;
-}
-
 /* Sets the option words[*at], "--name" or "--name=value", with the words behind it that are its values. */
 static qlft_status take_option(call *c, int count, char **words, int *at)
 {
@@ -34,8 +26,8 @@ static qlft_status take_option(call *c, int count, char **words, int *at)
     if (option->kind == QLFT_OPTION_FLAG) return qlft_config_set(c->config, name, "on");
     const char *next = *at + 1 < count ? words[*at + 1] : NULL;
     if (option->kind == QLFT_OPTION_SWITCH) {
-        if (next && !is_option(next) && is_switch_word(next)) return qlft_config_set(c->config, name, words[++*at]);
-        return qlft_config_set(c->config, name, "on");
+        /* No command that has a switch takes a word of its own: what stands there is meant as the switch's value, if a wrong one. */
+        return qlft_config_set(c->config, name, next && !is_option(next) ? words[++*at] : "on");
     }
     bool free_text = option->kind == QLFT_OPTION_TEXT && next && strncmp(next, "--", 2) != 0;
     if (!next || (is_option(next) && !free_text))

@@ -9,6 +9,7 @@ typedef struct answer_out {
     call *c;
     bool terminal;  /* of standard output: then control characters of an answer are made visible */
     bool questions; /* standard input and output are terminals: turns are asked for */
+    bool greet;     /* how it works is still to be said */
     char *text;     /* the answer so far, for --json */
     size_t bytes, capacity;
     bool no_memory, at_line_start;
@@ -52,6 +53,8 @@ static bool on_turn(void *payload, char **said)
     *said = NULL;
     progress_clear(out->c->shown);
     for (;;) {
+        if (out->greet) fputs("One line is one turn; Ctrl-D ends.\n", stderr);
+        out->greet = false;
         if (out->questions) fputs("> ", stdout);
         fflush(stdout);
         errno = 0;
@@ -117,7 +120,8 @@ static void show_figures(const call *c, const char *figures)
     json_t *object = NULL;
     char rate[SHOWN_BYTES], tokens[SHOWN_BYTES];
     if (c->quiet || json_of_text(&object, figures) != QLFT_OK) return;
-    fprintf(stderr, "(%s tokens", show_count(tokens, (int64_t)json_integer_value(json_object_get(object, "tokens"))));
+    json_int_t made = json_integer_value(json_object_get(object, "tokens"));
+    fprintf(stderr, "(%s token%s", show_count(tokens, (int64_t)made), made == 1 ? "" : "s");
     double speed = json_number_value(json_object_get(object, "tokens_per_second"));
     if (speed > 0) {
         snprintf(rate, sizeof rate, "%.1f", speed);
@@ -132,6 +136,7 @@ qlft_status cmd_generate(call *c)
 {
     answer_out out = {.c = c, .terminal = isatty(STDOUT_FILENO), .at_line_start = true};
     out.questions = out.terminal && isatty(STDIN_FILENO) && !c->json;
+    out.greet = out.questions && !c->quiet;
     char *data = NULL, *figures = NULL;
     qlft_conversation io = {.payload = &out, .text = on_text, .turn = on_turn, .turn_end = on_turn_end, .answer = on_answer};
     qlft_status status = qlft_config_get(&data, c->config, "data");

@@ -120,13 +120,15 @@ static void show_choices(const json_t *plan)
     size_t i;
     json_t *lever;
     const json_t *levers = json_object_get(plan, "levers");
-    if (json_array_size(levers)) printf("\nwhat can be done to fit, in this order\n");
+    bool fits = json_is_true(json_object_get(plan, "fits"));
+    if (json_array_size(levers)) printf("\nwhat is done where a run does not fit, in this order\n");
     json_array_foreach((json_t *)levers, i, lever)
     {
         char saves[SHOWN_BYTES] = "";
         if (whole_at(lever, "saves_bytes")) show_bytes(saves, (double)whole_at(lever, "saves_bytes"));
-        printf("  %-9s %-26s %s%s%s%s\n", json_is_true(json_object_get(lever, "pulled")) ? "[done]" : "[not yet]", text_at(lever, "name"),
-               text_at(lever, "cost"), *saves ? "; saves " : "", saves, "");
+        bool done = json_is_true(json_object_get(lever, "pulled"));
+        const char *state = done ? "[done]" : !*saves ? "[no gain]" : fits ? "[not needed]" : "[ruled out]";
+        printf("  %-12s  %-13s  %s%s%s\n", state, text_at(lever, "name"), text_at(lever, "cost"), *saves ? "; frees " : "", saves);
     }
 }
 

@@ -1,11 +1,13 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 
 typedef struct tokens_out {
     call *c;
-    bool colour, several; /* several files: rows say which */
+    bool colour, terminal;
+    bool several, stops; /* several files: rows say which; the first bad row ends it, with its message */
 } tokens_out;
 
 /* ---- --json: exactly the object that is documented ---- */
@@ -39,11 +41,17 @@ static void row_json(const qlft_token_row *row)
 
 /* ---- for people ---- */
 
+/* The first token is never learned, whatever its label says: nothing stands before it that could predict it. */
+static bool is_learned(const qlft_token_row *row, size_t i)
+{
+    return i > 0 && row->labels[i] >= 0;
+}
+
 /* Neighbouring tokens differ in shade, learned ones are green, special ones are reversed, as SGR parameters. */
 static const char *shade_of(const qlft_token_row *row, size_t i)
 {
     static const char *const shades[2][2] = {{"0;90", "0"}, {"0;32", "0;1;92"}};
-    bool learned = row->labels[i] >= 0;
+    bool learned = is_learned(row, i);
     if (row->special && row->special[i]) return learned ? "0;30;42" : "0;100";
     return shades[learned][i % 2];
 }
@@ -63,14 +71,17 @@ static void row_coloured(const qlft_token_row *row)
     printf("\033[0m\n");
 }
 
-static void row_plain(const qlft_token_row *row)
+static void row_plain(const qlft_token_row *row, bool terminal)
 {
     bool inside = false;
     for (size_t i = 0; i < row->count; i++) {
-        bool learned = row->labels[i] >= 0;
+        bool learned = is_learned(row, i);
         if (learned != inside) fputs(learned ? ">>" : "<<", stdout);
         inside = learned;
-        fwrite(row->pieces[i], 1, row->piece_bytes[i], stdout);
+        if (terminal)
+            show_text(stdout, row->pieces[i], row->piece_bytes[i], true);
+        else
+            fwrite(row->pieces[i], 1, row->piece_bytes[i], stdout);
     }
     puts(inside ? "<<" : "");
 }
@@ -86,24 +97,26 @@ static bool on_row(void *payload, const qlft_token_row *row)
     }
     const char *bold = out->colour ? "\033[1m" : "", *red = out->colour ? "\033[1;31m" : "", *end = out->colour ? "\033[0m" : "";
     const char *file = out->several && row->file ? row->file : "", *gap = *file ? " " : "";
+    if (row->error && out->stops) return true;
     if (row->error) {
         printf("%s--- %s%sline %lld: %s%s\n", red, file, gap, (long long)row->line, row->error, end);
         return !ferror(stdout);
     }
     int64_t learned = 0;
-    for (size_t i = 0; i < row->count; i++) learned += row->labels[i] >= 0;
-    printf("%s--- %s%sline %lld: %s tokens, %s learned%s\n", bold, file, gap, (long long)row->line, show_count(a, (int64_t)row->count), show_count(b, learned),
-           end);
+    for (size_t i = 0; i < row->count; i++) learned += is_learned(row, i);
+    printf("%s--- %s%sline %lld: %s token%s, %s learned%s\n", bold, file, gap, (long long)row->line, show_count(a, (int64_t)row->count),
+           row->count == 1 ? "" : "s", show_count(b, learned), end);
     if (out->colour)
         row_coloured(row);
     else
-        row_plain(row);
+        row_plain(row, out->terminal);
     return !ferror(stdout);
 }
 
 qlft_status cmd_tokens(call *c)
 {
-    tokens_out out = {.c = c, .colour = show_colour(stdout)};
+    tokens_out out = {.c = c, .colour = show_colour(stdout), .terminal = isatty(STDOUT_FILENO)};
+    out.stops = qlft_config_is(c->config, "on-bad-row", "stop");
     char *data = NULL;
     qlft_status status = qlft_config_get(&data, c->config, "data");
     if (status != QLFT_OK) return status;

@@ -39,7 +39,8 @@ static void show_run(const json_t *report)
     char a[SHOWN_BYTES], b[SHOWN_BYTES], c[SHOWN_BYTES];
     printf("  memory          %s planned, %s used; the process took %s\n", show_bytes(a, real_at(memory, "planned_peak_bytes")),
            show_bytes(b, real_at(memory, "used_peak_bytes")), show_bytes(c, real_at(memory, "process_peak_bytes")));
-    printf("  data            %s samples, %s tokens learned", show_count(a, whole_at(data, "samples")), show_count(b, whole_at(data, "supervised_tokens")));
+    printf("  data            %s sample%s, %s tokens learned", show_count(a, whole_at(data, "samples")), whole_at(data, "samples") == 1 ? "" : "s",
+           show_count(b, whole_at(data, "supervised_tokens")));
     if (whole_at(data, "skipped")) printf(", %s rows skipped", show_count(a, whole_at(data, "skipped")));
     if (whole_at(data, "truncated")) printf(", %s cut at --seq", show_count(a, whole_at(data, "truncated")));
     putchar('\n');

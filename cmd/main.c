@@ -21,7 +21,7 @@ const command commands[] = {
     {"quantize", cmd_later, "(not in this version) write the base in bitsandbytes' 4-bit layout", "--base PATH --out DIR", NULL, NULL, false},
     {"tokens", cmd_tokens, "what the model will see: text, token ids, which of them are learned", "--base PATH --data PATH... | --text TEXT [options]",
      "Learned tokens are coloured on a terminal and stand between >> and << elsewhere.\n"
-     "--json: one object a line, {\"line\", \"ids\", \"labels\", \"text\"}; labels are -100 where nothing is learned.",
+     "--json: an object a line, {\"line\", \"ids\", \"labels\", \"text\"}; labels are -100 where none is learned.",
      NULL, true},
     {"probe", cmd_probe, "one forward and backward pass, everything written out", "--base PATH [--adapter DIR] --batch FILE --out FILE", NULL, NULL, false},
     {"inspect", cmd_inspect, "what a model, adapter, GGUF or safetensors file holds", "PATH", NULL, "PATH", true},
@@ -41,7 +41,7 @@ static volatile sig_atomic_t stop_asked;
 
 static void on_stop(int number)
 {
-    static const char note[] = "\nqlft: stopping; what there is is saved first (once more: end at once)\n";
+    static const char note[] = "\nqlft: stopping behind this step, to save it (once more: end at once, without)\n";
     (void)number;
     stop_asked = 1;
     signal(SIGINT, SIG_DFL);

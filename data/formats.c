@@ -167,7 +167,9 @@ static qlft_status add_message(json_t *list, json_t *message, size_t number)
     const json_t *said = json_object_get(message, role_key);
     if (!json_is_string(said)) return status_fail(QLFT_EFORMAT, "message %zu: \"%s\" is %s; a string is expected", number, role_key, format_type(said));
     const char *role = role_of(json_string_value(said));
-    if (!role) return status_fail(QLFT_EFORMAT, "message %zu has the unknown role \"%.60s\"", number, json_string_value(said));
+    if (!role)
+        return status_fail(QLFT_EFORMAT, "message %zu has the unknown role \"%.60s\"; common ones are system, user, assistant and tool", number,
+                           json_string_value(said));
     json_t *content, *copy = json_copy(message);
     qlft_status status = content_string(&content, json_object_get(message, content_key), content_key, message, number);
     if (status == QLFT_OK && (!copy || json_object_set_new(copy, "role", json_string(role)) != 0 || json_object_set(copy, "content", content) != 0 ||

@@ -298,7 +298,10 @@ static qlft_status parse(json_t **out, const jsonl_row *raw)
     if (json_error_code(&error) == json_error_out_of_memory) return status_fail(QLFT_ENOMEM, "out of memory for a row of %zu bytes", raw->bytes);
     /* Integers of more than 64 bits: json_parse takes them as reals; they may stand in a field that is not used. */
     if (json_error_code(&error) == json_error_numeric_overflow) return json_parse(out, raw->text, raw->bytes, "the row");
-    return status_fail(QLFT_EFORMAT, "not valid JSON at byte %d: %s", error.position, error.text);
+    /* What does not even begin as a row is most likely a file of another kind. */
+    bool other = raw->bytes > 0 && !memchr("{[\"", raw->text[0], 3);
+    return status_fail(QLFT_EFORMAT, "not valid JSON at byte %d: %s%s", error.position, error.text,
+                       other ? "; rows are JSON objects, one a line (.csv, .parquet and the like must be converted first)" : "");
 }
 
 static qlft_status take_row(row_maker *m, const jsonl_row *raw, int32_t file, bool is_text)

@@ -46,6 +46,8 @@ static qlft_status open_safetensors(source *s)
     char *weights = NULL, *config_path = NULL;
     qlft_status status = QLFT_OK;
     bool folder = file_is_folder(s->path);
+    if (!folder && !ends_with(s->path, ".safetensors") && !ends_with(s->path, ".json"))
+        return status_fail(QLFT_EFORMAT, "--base %s: not a model: give a folder as the hub lays it out, a .safetensors file or its index, or a .gguf", s->path);
     s->folder = folder ? strdup(s->path) : path_folder(s->path);
     if (!s->folder || !(config_path = path_join(s->folder, "config.json"))) {
         status = status_fail(QLFT_ENOMEM, "out of memory");
@@ -242,6 +244,38 @@ qlft_status source_sha256(char hex[SHA256_HEX_BYTES], const source *s)
     }
     file_hash_end(hash, hex);
     return status;
+}
+
+static void put_tensor(file_hash *hash, const char *name, const char *type, int rank, const int64_t *extents, const void *data, size_t bytes)
+{
+    enum { SAMPLE_BYTES = 4096 };
+    file_hash_put(hash, name, strlen(name) + 1);
+    file_hash_put(hash, type, strlen(type) + 1);
+    file_hash_put(hash, extents, (size_t)rank * sizeof *extents);
+    if (bytes <= 3 * SAMPLE_BYTES) {
+        if (bytes) file_hash_put(hash, data, bytes);
+        return;
+    }
+    const size_t places[3] = {0, bytes / 2, bytes - SAMPLE_BYTES};
+    for (int i = 0; i < 3; i++) file_hash_put(hash, (const char *)data + places[i], SAMPLE_BYTES);
+}
+
+qlft_status source_fingerprint(char hex[SHA256_HEX_BYTES], const source *s)
+{
+    file_hash *hash = NULL;
+    QLFT_TRY(file_hash_open(&hash));
+    for (int i = 0; i < s->file.tensor_count; i++) {
+        const gguf_tensor *t = &s->file.tensors[i];
+        put_tensor(hash, t->name, t->type->name, t->rank, t->shape, t->data, t->bytes);
+        gguf_forget(&s->file, t);
+    }
+    for (int i = 0; i < s->weights.count; i++) {
+        const safetensors_entry *e = &s->weights.entries[i];
+        put_tensor(hash, e->name, safetensors_type_name(e->type), e->rank, e->shape, e->data, e->bytes);
+        safetensors_forget(&s->weights, e);
+    }
+    file_hash_end(hash, hex);
+    return QLFT_OK;
 }
 
 /* Does `name` fit the pattern of a role ("model.layers.%d.mlp.up_proj" + ".weight" or ".bias")? */

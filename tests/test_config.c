@@ -267,7 +267,7 @@ Test(config, check_finds_what_is_missing_or_not_there_yet)
     qlft_config_set(c, "prompt", "");
     cr_expect_eq(qlft_config_check(c), QLFT_OK, "%s", qlft_last_error());
     qlft_config_set(c, "chat", "on");
-    expect_error(qlft_config_check(c), QLFT_EARG, "2 of them");
+    expect_error(qlft_config_check(c), QLFT_EARG, "several are given");
     qlft_config_free(c);
 }
 

@@ -521,12 +521,12 @@ static qlft_status check_required(const qlft_config *c)
     }
     int ways = (c->prompt != NULL) + (c->data_count > 0) + c->chat;
     if (c->command == COMMAND_GENERATE && ways != 1)
-        return status_fail(QLFT_EARG, "qlft generate takes one of --prompt TEXT, --chat and --data PATH; %d of them given", ways);
+        return status_fail(QLFT_EARG, "qlft generate takes one of --prompt TEXT, --chat and --data PATH; %s", ways ? "several are given" : "none is given");
     if (c->command == COMMAND_GENERATE && c->chat && c->raw)
         return status_fail(QLFT_EARG, "--chat needs the chat template that --raw leaves out; give one of them");
     ways = (c->text != NULL) + (c->data_count > 0);
     if (c->command == COMMAND_TOKENS && ways != 1)
-        return status_fail(QLFT_EARG, "qlft tokens takes one of --data PATH and --text TEXT; %d of them given", ways);
+        return status_fail(QLFT_EARG, "qlft tokens takes one of --data PATH and --text TEXT; %s", ways ? "both are given" : "none is given");
     return QLFT_OK;
 }
 

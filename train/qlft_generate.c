@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "data/chat.h"
 #include "infer/decode.h"
 #include "train/run.h"
@@ -104,6 +105,7 @@ static qlft_status open_template(talk *t)
         if (c->system)
             return status_fail(QLFT_EARG,
                                "--system needs a chat template, and this model has none; name one with --template FILE, or put the text into --prompt");
+        log_warning("this model has no chat template: the prompt is continued as it is (--template FILE names one, --raw says that this is meant)");
         return QLFT_OK;
     }
     return chat_open(&t->template, t->r->tok, c->template_path);
@@ -235,6 +237,7 @@ static bool gather_row(void *payload, const data_row *from)
     row->file = from->file;
     if (from->bad) {
         row->error = strdup(from->error);
+        if (!row->error) list->status = status_fail(QLFT_ENOMEM, "out of memory for a row");
         return row->error != NULL;
     }
     row->bytes = from->text_bytes;

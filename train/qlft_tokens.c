@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "core/log.h"
 #include "train/run.h"
 
 enum { CONFIG_LIMIT_BYTES = 16 << 20 };
@@ -125,7 +126,8 @@ static bool each_row(void *payload, const data_row *from)
     row.count = 0;
     bool go_on = give_row(s, &row);
     if (s->config->on_bad_row != BAD_ROW_STOP) return go_on;
-    s->status = status_fail(QLFT_EFORMAT, "%s line %lld: %s", file, (long long)from->line, from->error);
+    s->status =
+        status_fail(QLFT_EFORMAT, "%s line %lld: %s (correct the row, or go on behind it with --on-bad-row skip)", file, (long long)from->line, from->error);
     return false;
 }
 
@@ -190,6 +192,7 @@ qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const q
         o.no_special = c->no_special;
         status = data_each_row(&o, s.tok, each_row, &s);
         if (s.status != QLFT_OK) status = s.status;
+        if (status == QLFT_OK && !s.given) log_warning("%s%s: no rows", c->data[0], c->data_count > 1 ? " and the other files" : "");
     }
     tokenizer_close(s.tok);
     free(place);

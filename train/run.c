@@ -22,7 +22,7 @@ bool run_stopped(const run *r)
 void run_progress_load(void *payload, int64_t done, int64_t total)
 {
     const run *r = payload;
-    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "load", done, total, "blocks");
+    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "load", done, total, "parts");
 }
 
 static void progress_tokenize(void *payload, int64_t done, int64_t total)
@@ -130,7 +130,7 @@ qlft_status run_open_model(run *r, run_work work)
     model_adapted(r->m, r->adapted);
     if (training && peft_vllm_rank(r->adapter.rank) == 0) log_warning("r %d: vLLM serves ranks up to 512 only", r->adapter.rank);
     r->optim = optim_find("adamw");
-    return QLFT_OK;
+    return training ? source_fingerprint(r->base_fingerprint, &r->m->source) : QLFT_OK;
 }
 
 /* ---- data ---- */
@@ -251,7 +251,12 @@ qlft_status run_reserve(run *r)
         r->memory.size[i] = r->planned.peak[i];
     }
     run_bind(r, &r->memory);
-    return arena_status(&r->memory);
+    QLFT_TRY(arena_status(&r->memory));
+    for (int i = 0; i < TIER_COUNT; i++)
+        if (r->used.peak[i] != r->planned.peak[i])
+            return status_fail(QLFT_EFIT, "tier %s: %zu bytes were planned and %zu are used: this is a bug of qlft, please report it",
+                               ledger_tier_name((tier)i), r->planned.peak[i], r->used.peak[i]);
+    return QLFT_OK;
 }
 
 /* ---- loading ---- */
