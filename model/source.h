@@ -41,6 +41,8 @@ qlft_status source_read(void *out, const source *s, const source_tensor *t);
 qlft_status source_rope_factors(float *out, const source *s, int64_t count);
 /* SHA-256 of the weights: of the file; of several files: of their lines "DIGEST  NAME\n" in order of name. */
 qlft_status source_sha256(char hex[SHA256_HEX_BYTES], const source *s);
+/* A quick identity, for telling whether a run is resumed on the same base: SHA-256 of names, types, shapes and of samples of each tensor. */
+qlft_status source_fingerprint(char hex[SHA256_HEX_BYTES], const source *s);
 /* Weights that no role names ("model.layers.0.self_attn.k_scale"): the first one, or NULL. Rotary tables that checkpoints carry along are known. */
 const char *source_stray(const source *s);
 

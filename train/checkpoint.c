@@ -10,24 +10,39 @@
 #include "core/log.h"
 
 /* Options that decide the numbers of a run: a resumed run must have them as they were. */
-static const char *const decisive[] = {"quant",        "double-quant", "compute", "r",     "alpha", "dropout", "targets", "rslora",   "shuffle", "seq",
-                                       "packing",      "epochs",       "steps",   "batch", "accum", "lr",      "min-lr",  "schedule", "warmup",  "decay",
-                                       "weight-decay", "clip",         "beta1",   "beta2", "eps",   "optim",   "seed",    "train-on", "format",  "on-long"};
+static const char *const decisive[] = {"quant", "double-quant", "compute", "targets", "shuffle",  "seq",      "packing", "epochs",       "steps",
+                                       "batch", "accum",        "lr",      "min-lr",  "schedule", "warmup",   "decay",   "weight-decay", "clip",
+                                       "beta1", "beta2",        "eps",     "optim",   "seed",     "train-on", "format",  "on-long"};
 enum { DECISIVE = sizeof decisive / sizeof decisive[0] };
 
+/* What a resumed run must share with the one that was started, as JSON; yours; NULL without memory. The adapter's numbers are those in use: a run that
+ * continues an adapter has them from there. */
 static char *run_sign(const run *r)
 {
-    json_t *config = config_json(r->config), *sign = json_object();
-    for (int i = 0; config && sign && i < DECISIVE; i++) json_object_set(sign, decisive[i], json_object_get(config, decisive[i]));
-    if (sign) {
-        json_object_set_new(sign, "data", json_string(dataset_hash(r->data)));
-        json_object_set_new(sign, "layers", json_integer(r->m->dims.layers));
-        json_object_set_new(sign, "width", json_integer(r->m->dims.width));
-    }
-    char *text = sign ? json_dumps(sign, JSON_COMPACT) : NULL;
+    const peft_config *a = &r->adapter;
+    json_t *config = config_json(r->config);
+    json_t *sign = json_pack("{s:s, s:s, s:i, s:f, s:f, s:b}", "base", r->base_fingerprint, "data", dataset_hash(r->data), "r", a->rank, "alpha", a->alpha,
+                             "dropout", a->dropout, "rslora", (int)a->rslora);
+    bool whole = config && sign;
+    for (int i = 0; whole && i < DECISIVE; i++) whole = json_object_set(sign, decisive[i], json_object_get(config, decisive[i])) == 0;
+    char *text = whole ? json_dumps(sign, JSON_COMPACT) : NULL;
     json_decref(config);
     json_decref(sign);
     return text;
+}
+
+static qlft_status sign_differs(const char *path, const char *key, const json_t *was, const json_t *is)
+{
+    if (strcmp(key, "base") == 0) return status_fail(QLFT_EARG, "--resume %s: --base holds other weights than the base that the run was started with", path);
+    if (strcmp(key, "data") == 0)
+        return status_fail(QLFT_EARG, "--resume %s: --data, its template or the tokenizer is not what the run was started with", path);
+    char *before = json_dumps(was ? was : json_null(), JSON_ENCODE_ANY), *now = json_dumps(is, JSON_ENCODE_ANY);
+    qlft_status status = status_fail(
+        QLFT_EARG, "--resume %s: --%s was %s when the run was started and is %s now; a resumed run must go on as it was (or start anew without --resume)", path,
+        key, before ? before : "?", now ? now : "?");
+    free(before);
+    free(now);
+    return status;
 }
 
 static qlft_status check_sign(const run *r, const char *stored, const char *path)
@@ -42,13 +57,7 @@ static qlft_status check_sign(const run *r, const char *stored, const char *path
         {
             json_t *was = json_object_get(other, key);
             if (was && json_equal(was, value)) continue;
-            char *before = json_dumps(was ? was : json_null(), JSON_ENCODE_ANY), *now = json_dumps(value, JSON_ENCODE_ANY);
-            status = status_fail(
-                QLFT_EARG,
-                "--resume %s: %s%s was %s when the run was started and is %s now; a resumed run must go on as it was (or start anew without --resume)", path,
-                strcmp(key, "data") == 0 ? "" : "--", key, before ? before : "?", now ? now : "?");
-            free(before);
-            free(now);
+            status = sign_differs(path, key, was, value);
             break;
         }
     }
@@ -154,12 +163,11 @@ static qlft_status prune(const char *folder, int64_t step, int64_t keep)
     return QLFT_OK;
 }
 
-qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals, char **path)
+qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals)
 {
     char *folder = checkpoints_folder(r->config->out);
     char *making = folder ? unfinished_folder(folder, at->step) : NULL, *final = folder ? step_folder(folder, at->step, "") : NULL;
     qlft_status status = making && final ? QLFT_OK : status_fail(QLFT_ENOMEM, "out of memory");
-    if (path) *path = NULL;
     if (status == QLFT_OK) status = folder_remove(making);
     if (status == QLFT_OK) status = folder_make(making);
     if (status == QLFT_OK)
@@ -174,10 +182,6 @@ qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals, c
         free(why);
     } else if (status == QLFT_OK) {
         status = prune(folder, at->step, r->config->keep);
-    }
-    if (status == QLFT_OK && path) {
-        *path = final;
-        final = NULL;
     }
     free(folder);
     free(making);
@@ -261,19 +265,43 @@ static qlft_status read_adapter(run *r, const char *path)
     return status;
 }
 
+static qlft_status load(run *r, cursor *at, char **evals, const char *path)
+{
+    safetensors file;
+    char *state = path_join(path, "state.safetensors");
+    qlft_status status = state ? safetensors_open(&file, state) : status_fail(QLFT_ENOMEM, "out of memory");
+    free(state);
+    QLFT_TRY(status);
+    status = read_state(r, at, evals, &file);
+    safetensors_close(&file);
+    return status == QLFT_OK ? read_adapter(r, path) : status;
+}
+
+/* Says what to do about a checkpoint that cannot be read: another one may be there. */
+static qlft_status unusable(qlft_status status, const char *path)
+{
+    char *folder = path_folder(path);
+    const char *slash = strrchr(path, '/');
+    int64_t step = step_of_name(slash ? slash + 1 : path), before = -1;
+    int count = 0;
+    if (folder && step >= 0) before = newest_step(folder, step, &count);
+    if (step < 0)
+        status_fail(status, "--resume %s: %s; a checkpoint is a folder such as OUT/checkpoints/step-100", path, qlft_last_error());
+    else if (before >= 0)
+        status_fail(status, "--resume %s: %s; the checkpoint before it can be had with --resume %s/step-%lld", path, qlft_last_error(), folder,
+                    (long long)before);
+    else
+        status_fail(status, "--resume %s: %s; there is no earlier checkpoint: start anew without --resume", path, qlft_last_error());
+    free(folder);
+    return status;
+}
+
 qlft_status checkpoint_load(run *r, cursor *at, char **evals, const char *path)
 {
     *evals = NULL;
-    safetensors file;
-    char *state = path_join(path, "state.safetensors");
-    if (!state) return status_fail(QLFT_ENOMEM, "out of memory");
-    qlft_status status = safetensors_open(&file, state);
-    free(state);
-    if (status != QLFT_OK) return status_prefix(status, "--resume %s: ", path);
-    status = read_state(r, at, evals, &file);
-    safetensors_close(&file);
+    qlft_status status = load(r, at, evals, path);
+    if (status == QLFT_EIO || status == QLFT_EFORMAT) return unusable(status, path);
     QLFT_TRY(status);
-    QLFT_TRY(read_adapter(r, path));
     model_set_weights(r->m, r->pages.home[0]);
     return QLFT_OK;
 }

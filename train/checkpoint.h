@@ -18,8 +18,8 @@ typedef struct cursor {
 } cursor;
 
 /* evals: text that is kept beside the cursor (the evaluations so far). Writes a folder that appears whole or not at all, then removes older ones beyond --keep,
- * and later ones, which a run that was given up has left. *path (may be NULL): yours. */
-qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals, char **path);
+ * and later ones, which a run that was given up has left. */
+qlft_status checkpoint_save(const run *r, const cursor *at, const char *evals);
 /* Removes what a run that was killed left half written under --out; the folder must be locked. */
 qlft_status checkpoint_sweep(const char *out);
 /* The newest whole checkpoint under --out, or NULL in *path; yours. */

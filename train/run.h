@@ -41,9 +41,10 @@ typedef struct run {
     device *dev;
     model *m;
     const optim_kind *optim;
-    peft_config adapter;    /* rank 0: none */
-    peft_adapter continued; /* of --adapter; count 0: none */
-    linear **adapted;       /* [adapted_count] */
+    peft_config adapter;                     /* rank 0: none */
+    peft_adapter continued;                  /* of --adapter; count 0: none */
+    char base_fingerprint[SHA256_HEX_BYTES]; /* training only: what a resumed run compares */
+    linear **adapted;                        /* [adapted_count] */
     int adapted_count;
 
     tokenizer *tok;            /* NULL for tokens rows without one */

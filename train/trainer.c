@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,9 +47,12 @@ static qlft_status history_add_eval(history *h, const eval_record *e)
 static char *evals_text(const history *h)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < h->eval_count; i++)
-        json_array_append_new(list, json_pack("[I, f, I]", (json_int_t)h->evals[i].step, h->evals[i].loss, (json_int_t)h->evals[i].supervised_tokens));
-    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    bool whole = list != NULL;
+    for (int64_t i = 0; whole && i < h->eval_count; i++) {
+        const eval_record *e = &h->evals[i];
+        whole = json_array_append_new(list, json_pack("[I, f, I]", (json_int_t)e->step, e->loss, (json_int_t)e->supervised_tokens)) == 0;
+    }
+    char *text = whole ? json_dumps(list, JSON_COMPACT) : NULL;
     json_decref(list);
     return text;
 }
@@ -103,11 +107,22 @@ static qlft_status read_metrics(history *h, const char *path, int64_t step)
     for (char *line = text, *end; status == QLFT_OK && (end = strchr(line, '\n')) != NULL; line = end + 1) {
         json_t *value = json_loadb(line, (size_t)(end - line), 0, NULL);
         step_record s;
-        if (value && step_from_json(&s, value) && s.step <= step && s.step == h->step_count + 1) status = history_add(h, &s);
+        /* A run that went on in another folder begins with a later step than 1. */
+        bool next = value && step_from_json(&s, value) && s.step <= step && (!h->step_count || s.step == h->steps[h->step_count - 1].step + 1);
+        if (next) status = history_add(h, &s);
         json_decref(value);
     }
     free(text);
     return status;
+}
+
+/* A line of metrics.jsonl, without its end; yours; NULL without memory. */
+static char *step_text(const step_record *s)
+{
+    json_t *value = step_json(s);
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    json_decref(value);
+    return text;
 }
 
 static qlft_status write_metrics(const history *h, const char *path)
@@ -115,14 +130,13 @@ static qlft_status write_metrics(const history *h, const char *path)
     file_writer w;
     QLFT_TRY(file_writer_open(&w, path));
     for (int64_t i = 0; i < h->step_count; i++) {
-        json_t *value = step_json(&h->steps[i]);
-        char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-        if (text) {
-            file_writer_put(&w, text, strlen(text));
-            file_writer_put(&w, "\n", 1);
+        char *text = step_text(&h->steps[i]);
+        if (!text) {
+            file_writer_abandon(&w);
+            return status_fail(QLFT_ENOMEM, "out of memory for %s", path);
         }
+        file_writer_print(&w, "%s\n", text);
         free(text);
-        json_decref(value);
     }
     return file_writer_commit(&w);
 }
@@ -140,15 +154,23 @@ qlft_status history_begin(history *h, const char *out, int64_t step)
 
 static qlft_status append_metrics(const char *out, const step_record *s)
 {
-    char *path = path_join(out, "metrics.jsonl");
-    json_t *value = step_json(s);
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    FILE *f = path ? fopen(path, "a") : NULL;
-    qlft_status status = QLFT_OK;
-    if (!text || !f || fprintf(f, "%s\n", text) < 0) status = status_fail(QLFT_EIO, "%s: a line cannot be added (%m)", path ? path : "metrics.jsonl");
-    if (f && fclose(f) != 0 && status == QLFT_OK) status = status_fail(QLFT_EIO, "%s: a line cannot be added (%m)", path);
+    char *path = path_join(out, "metrics.jsonl"), *text = step_text(s);
+    if (!path || !text) {
+        free(path);
+        free(text);
+        return status_fail(QLFT_ENOMEM, "out of memory for a line of metrics.jsonl");
+    }
+    FILE *f = fopen(path, "a");
+    bool written = f && fprintf(f, "%s\n", text) >= 0;
+    int error = errno;
+    if (f && fclose(f) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    qlft_status status = written ? QLFT_OK
+                                 : status_fail(QLFT_EIO, "%s: the line of step %lld cannot be written: %s; --resume auto goes on from the last checkpoint",
+                                               path, (long long)s->step, strerror(error));
     free(text);
-    json_decref(value);
     free(path);
     return status;
 }
@@ -174,14 +196,18 @@ qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *superv
     r->phases.eval += run_clock() - started;
     *supervised = counted;
     if (tokens) *tokens = all;
-    *loss = counted ? sum / (double)counted : 0.0;
+    if (!counted) return status_fail(QLFT_EFORMAT, "the evaluation rows have no supervised token, so they have no loss; see `qlft tokens` on them");
+    *loss = sum / (double)counted;
     return isfinite(*loss) ? QLFT_OK : status_fail(QLFT_ENUMERIC, "the loss on the evaluation rows is not finite");
 }
 
+/* Evaluates if this step is to be and was not yet: a run that was stopped after its checkpoint, but before its evaluation, makes up for it. */
 static qlft_status eval_now(run *r, history *h, int64_t step)
 {
     eval_record e = {step, 0, 0.0};
-    if (!r->eval_batches) return QLFT_OK;
+    bool due = step == 0 || step == r->steps || (r->config->eval_every && step % r->config->eval_every == 0);
+    bool done = h->eval_count && h->evals[h->eval_count - 1].step >= step;
+    if (!r->eval_batches || !due || done) return QLFT_OK;
     QLFT_TRY(trainer_eval(r, r->eval_batches, &e.loss, &e.supervised_tokens, NULL));
     if (r->observer && r->observer->eval) r->observer->eval(r->observer->payload, step, e.loss, e.supervised_tokens);
     return history_add_eval(h, &e);
@@ -208,15 +234,16 @@ static void name_samples(const run *r, char *out, size_t bytes)
         }
 }
 
-static qlft_status stop_not_finite(const run *r, const cursor *at, const char *what)
+/* `which`: what the samples are of ("": the loss is theirs alone). */
+static qlft_status stop_not_finite(const run *r, const cursor *at, const char *what, const char *which)
 {
     char samples[1024] = "", *last = NULL;
     name_samples(r, samples, sizeof samples);
     if (checkpoint_find(&last, r->config->out) != QLFT_OK) last = NULL;
     qlft_status status = status_fail(
         QLFT_ENUMERIC,
-        "step %lld: the %s is not finite; samples: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
-        (long long)at->step + 1, what, samples, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
+        "step %lld: the %s is not finite; samples%s: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
+        (long long)at->step + 1, what, which, samples, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
     free(last);
     return status;
 }
@@ -233,7 +260,7 @@ static qlft_status accumulate(run *r, cursor *at, window *w)
     model_batch b = run_model_batch(&r->rows, (uint64_t)at->micro_step);
     QLFT_TRY(model_forward(r->m, &b, true, NULL, 0));
     double loss = model_loss(r->m, &b, true);
-    if (!isfinite(loss)) return stop_not_finite(r, at, "loss");
+    if (!isfinite(loss)) return stop_not_finite(r, at, "loss", "");
     model_backward(r->m, &b);
     w->loss += loss;
     w->tokens += r->rows.count;
@@ -306,7 +333,7 @@ static qlft_status update(run *r, cursor *at, const window *w, step_record *reco
         return QLFT_OK;
     }
     double norm = sqrt(r->m->ops->sum_squares(r->dev, tensor_of(r->m->gradients, 1, r->m->parameters, DTYPE_F32))) / (double)w->counted;
-    if (!isfinite(norm)) return stop_not_finite(r, at, "gradient");
+    if (!isfinite(norm)) return stop_not_finite(r, at, "gradient", r->config->accum > 1 ? " of the last micro-batch" : "");
     optim_hyper h = {(float)record->lr, (float)c->beta1,        (float)c->beta2,
                      (float)c->eps,     (float)c->weight_decay, (float)(clip_factor(norm, c->clip) / (double)w->counted),
                      at->step + 1};
@@ -358,7 +385,7 @@ static qlft_status save_now(run *r, const cursor *at, const history *h)
 {
     double started = run_clock();
     char *evals = evals_text(h);
-    qlft_status status = evals ? checkpoint_save(r, at, evals, NULL) : status_fail(QLFT_ENOMEM, "out of memory");
+    qlft_status status = evals ? checkpoint_save(r, at, evals) : status_fail(QLFT_ENOMEM, "out of memory");
     free(evals);
     r->phases.save += run_clock() - started;
     return status;
@@ -377,7 +404,7 @@ qlft_status trainer_run(run *r, cursor *at, history *h)
     const qlft_config *c = r->config;
     double started = run_clock();
     qlft_status status = batcher_start(r->batches, at->epoch);
-    if (status == QLFT_OK && at->step == 0) status = eval_now(r, h, 0);
+    if (status == QLFT_OK) status = eval_now(r, h, at->step);
     while (status == QLFT_OK && at->step < r->steps) {
         step_record s;
         if (run_stopped(r)) {
@@ -392,9 +419,8 @@ qlft_status trainer_run(run *r, cursor *at, history *h)
         QLFT_TRY(history_add(h, &s));
         QLFT_TRY(append_metrics(c->out, &s));
         tell_step(r, &s);
-        bool last = at->step == r->steps;
-        if (c->save_every && (last || at->step % c->save_every == 0)) QLFT_TRY(save_now(r, at, h));
-        if (last || (c->eval_every && at->step % c->eval_every == 0)) status = eval_now(r, h, at->step);
+        if (at->step == r->steps || (c->save_every && at->step % c->save_every == 0)) QLFT_TRY(save_now(r, at, h));
+        status = eval_now(r, h, at->step);
     }
     r->phases.train = run_clock() - started - r->phases.eval - r->phases.save;
     if (status != QLFT_ESIGNAL) return status;
