@@ -169,6 +169,72 @@ const option_row *option_find(const char *name, unsigned command)
     return NULL;
 }
 
+/* What other trainers call an option: who comes from there is told the name here. */
+static const struct {
+    const char *elsewhere, *here;
+} names_elsewhere[] = {
+    {"learning-rate", "lr"},
+    {"lr-scheduler", "schedule"},
+    {"lr-scheduler-type", "schedule"},
+    {"warmup-ratio", "warmup"},
+    {"warmup-steps", "warmup"},
+    {"max-grad-norm", "clip"},
+    {"optimizer", "optim"},
+    {"batch-size", "batch"},
+    {"micro-batch-size", "batch"},
+    {"per-device-train-batch-size", "batch"},
+    {"gradient-accumulation-steps", "accum"},
+    {"num-epochs", "epochs"},
+    {"num-train-epochs", "epochs"},
+    {"max-steps", "steps"},
+    {"max-length", "seq"},
+    {"max-seq-length", "seq"},
+    {"sequence-len", "seq"},
+    {"cutoff-len", "seq"},
+    {"rank", "r"},
+    {"lora-r", "r"},
+    {"lora-rank", "r"},
+    {"lora-alpha", "alpha"},
+    {"lora-dropout", "dropout"},
+    {"lora-target", "targets"},
+    {"target-modules", "targets"},
+    {"lora-target-modules", "targets"},
+    {"use-rslora", "rslora"},
+    {"model", "base"},
+    {"base-model", "base"},
+    {"model-name-or-path", "base"},
+    {"dataset", "data"},
+    {"datasets", "data"},
+    {"train-data", "data"},
+    {"train-file", "data"},
+    {"eval-dataset", "eval-data"},
+    {"validation-file", "eval-data"},
+    {"chat-template", "template"},
+    {"sample-packing", "packing"},
+    {"output-dir", "out"},
+    {"output", "out"},
+    {"save-steps", "save-every"},
+    {"save-total-limit", "keep"},
+    {"eval-steps", "eval-every"},
+    {"gradient-checkpointing", "checkpointing"},
+    {"resume-from-checkpoint", "resume"},
+    {"config", "recipe"},
+    {"max-new-tokens", "max-tokens"},
+};
+
+/* The name here of what is called `name` elsewhere, with - or _ between its words; NULL if that is not known or `command` does not take it. */
+static const char *name_here(const char *name, unsigned command)
+{
+    char written[40];
+    size_t length = strlen(name);
+    if (length >= sizeof written) return NULL;
+    for (size_t i = 0; i <= length; i++) written[i] = name[i] == '_' ? '-' : name[i];
+    if (option_find(written, command)) return option_find(written, command)->info.name;
+    for (size_t i = 0; i < sizeof names_elsewhere / sizeof names_elsewhere[0]; i++)
+        if (!strcmp(names_elsewhere[i].elsewhere, written) && option_find(names_elsewhere[i].here, command)) return names_elsewhere[i].here;
+    return NULL;
+}
+
 qlft_status option_unknown(const char *name, unsigned command)
 {
     const char *names[CONFIG_MAX_OPTIONS];
@@ -185,7 +251,9 @@ qlft_status option_unknown(const char *name, unsigned command)
         unsigned taker = elsewhere->commands & (~elsewhere->commands + 1);
         return status_fail(QLFT_EARG, "--%s is an option of `qlft %s`, not of `qlft %s`: see `qlft %s --help`", name, command_name(taker), own, own);
     }
-    const char *near_name = qlft_nearest(name, names, count);
+    const char *near_name = name_here(name, command);
+    if (near_name) return status_fail(QLFT_EARG, "there is no option --%s; it is called --%s here", name, near_name);
+    near_name = qlft_nearest(name, names, count);
     if (near_name) return status_fail(QLFT_EARG, "there is no option --%s; did you mean --%s?", name, near_name);
     return status_fail(QLFT_EARG, "there is no option --%s: see `qlft %s --help`", name, own);
 }
