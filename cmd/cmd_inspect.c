@@ -87,10 +87,16 @@ static void show_tensors(const json_t *tensors)
 /* Long values of metadata (templates, vocabularies) are cut: --json has them whole. */
 static void show_metadata(const json_t *metadata)
 {
-    enum { SHOWN = 100 };
+    enum { SHOWN = 100, WIDEST = 40 };
     const char *key;
     json_t *value;
+    int wide = 0;
     if (json_object_size(metadata)) printf("\nmetadata\n");
+    json_object_foreach((json_t *)metadata, key, value)
+    {
+        int length = (int)strlen(key);
+        if (length > wide && length <= WIDEST) wide = length;
+    }
     json_object_foreach((json_t *)metadata, key, value)
     {
         char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -98,7 +104,7 @@ static void show_metadata(const json_t *metadata)
         size_t bytes = text ? strlen(text) : json_string_length(value);
         printf("  ");
         show_text(stdout, key, strlen(key), false);
-        printf("  ");
+        printf("%*s", wide > (int)strlen(key) ? wide - (int)strlen(key) + 2 : 2, "");
         size_t cut = bytes > SHOWN ? SHOWN : bytes;
         while (cut > 0 && cut < bytes && ((unsigned char)shown[cut] & 0xC0) == 0x80) cut--;
         if (shown) show_text(stdout, shown, cut, false);

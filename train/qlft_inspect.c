@@ -6,6 +6,8 @@
 #include "lora/peft.h"
 #include "model/source.h"
 
+enum { CONFIG_LIMIT_BYTES = 1 << 20 };
+
 static json_t *shape_json(int rank, const int64_t *extents)
 {
     json_t *list = json_array();
@@ -80,17 +82,34 @@ static json_t *dims_json(const shape *s)
 
 /* ---- kinds ---- */
 
+/* What the adapter says of itself in words: the base it was made for, and the layers it is in. */
+static qlft_status add_origin(json_t *adapter, const char *folder)
+{
+    static const char *const keys[] = {"base_model_name_or_path", "target_modules"};
+    char *path = path_join(folder, "adapter_config.json");
+    json_t *config = NULL;
+    qlft_status status = path ? json_read_file(&config, path, CONFIG_LIMIT_BYTES) : status_fail(QLFT_ENOMEM, "out of memory");
+    for (size_t i = 0; status == QLFT_OK && i < sizeof keys / sizeof keys[0]; i++) {
+        json_t *value = json_object_get(config, keys[i]);
+        if (value && !json_is_null(value)) json_object_set(adapter, keys[i], value);
+    }
+    json_decref(config);
+    free(path);
+    return status;
+}
+
 static qlft_status inspect_adapter(json_t *out, const char *path)
 {
     peft_adapter p;
     QLFT_TRY(peft_open(&p, path));
+    json_t *adapter = json_pack("{s:i, s:f, s:f, s:b, s:f, s:i}", "r", p.config.rank, "alpha", p.config.alpha, "dropout", p.config.dropout, "rslora",
+                                (int)p.config.rslora, "scale", peft_scale(&p.config), "modules", p.count);
+    qlft_status status = add_origin(adapter, path);
     json_object_set_new(out, "kind", json_string("adapter"));
-    json_object_set_new(out, "adapter",
-                        json_pack("{s:i, s:f, s:f, s:b, s:f, s:i}", "r", p.config.rank, "alpha", p.config.alpha, "dropout", p.config.dropout, "rslora",
-                                  (int)p.config.rslora, "scale", peft_scale(&p.config), "modules", p.count));
+    json_object_set_new(out, "adapter", adapter);
     add_safetensors(out, &p.file);
     peft_close(&p);
-    return QLFT_OK;
+    return status;
 }
 
 static qlft_status inspect_model(json_t *out, const char *path)

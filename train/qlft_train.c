@@ -115,6 +115,17 @@ static qlft_status train_open(run *r)
     return run_load(r);
 }
 
+/* A run that begins anew in a folder with a result replaces it: said while it can still be stopped. */
+static qlft_status tell_replaced(const run *r, const cursor *at)
+{
+    char *adapter = out_path(r, "adapter_model.safetensors");
+    if (!adapter) return status_fail(QLFT_ENOMEM, "out of memory");
+    if (at->step == 0 && file_exists(adapter))
+        log_warning("%s is of an earlier run and will be replaced; to keep it give another --out, to go on with it --resume auto", adapter);
+    free(adapter);
+    return QLFT_OK;
+}
+
 static qlft_status train_locked(run *r, char **report_path)
 {
     cursor at;
@@ -126,6 +137,7 @@ static qlft_status train_locked(run *r, char **report_path)
     if (!recipe) return status_fail(QLFT_ENOMEM, "out of memory");
     if ((status = train_open(r)) != QLFT_OK) goto done;
     if ((status = resume(r, &at, &h)) != QLFT_OK) goto done;
+    if ((status = tell_replaced(r, &at)) != QLFT_OK) goto done;
     if ((status = history_begin(&h, r->config->out, at.step)) != QLFT_OK) goto done;
     if ((status = recipe_write(r->config, recipe)) != QLFT_OK) goto done;
     status = trainer_run(r, &at, &h);
