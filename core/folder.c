@@ -26,6 +26,7 @@ static qlft_status make_one(const char *path)
     if (mkdir(path, 0777) == 0) return QLFT_OK;
     int error = errno;
     if (error == EEXIST && file_is_folder(path)) return QLFT_OK;
+    if (error == EEXIST) return status_fail(QLFT_EIO, "cannot make the folder %s: there is a file of that name", path);
     return file_fail("make the folder", path, error);
 }
 

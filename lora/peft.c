@@ -131,6 +131,10 @@ qlft_status peft_open(peft_adapter *out, const char *folder)
         status = status_fail(QLFT_ENOMEM, "out of memory");
         goto done;
     }
+    if (!file_exists(config_path)) {
+        status = status_fail(QLFT_EIO, "%s: no adapter_config.json there: the folder of a PEFT adapter is expected", folder);
+        goto done;
+    }
     if ((status = json_read_file(&config, config_path, CONFIG_LIMIT_BYTES)) != QLFT_OK) goto done;
     if ((status = read_config(&out->config, config, config_path)) != QLFT_OK) goto done;
     if ((status = safetensors_open(&out->file, file_path)) != QLFT_OK) goto done;

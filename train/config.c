@@ -522,6 +522,8 @@ static qlft_status check_required(const qlft_config *c)
     int ways = (c->prompt != NULL) + (c->data_count > 0) + c->chat;
     if (c->command == COMMAND_GENERATE && ways != 1)
         return status_fail(QLFT_EARG, "qlft generate takes one of --prompt TEXT, --chat and --data PATH; %s", ways ? "several are given" : "none is given");
+    if (c->command == COMMAND_GENERATE && c->temperature == 0 && (config_given(c, "top-p") || config_given(c, "top-k")))
+        log_warning("--top-p and --top-k draw nothing at --temperature 0, which always takes the likeliest token");
     if (c->command == COMMAND_GENERATE && c->chat && c->raw)
         return status_fail(QLFT_EARG, "--chat needs the chat template that --raw leaves out; give one of them");
     ways = (c->text != NULL) + (c->data_count > 0);
