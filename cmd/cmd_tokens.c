@@ -7,7 +7,7 @@
 typedef struct tokens_out {
     call *c;
     bool colour, terminal;
-    bool several, stops; /* several files: rows say which; the first bad row ends it, with its message */
+    bool several; /* several files: rows say which */
 } tokens_out;
 
 /* ---- --json: exactly the object that is documented ---- */
@@ -97,7 +97,6 @@ static bool on_row(void *payload, const qlft_token_row *row)
     }
     const char *bold = out->colour ? "\033[1m" : "", *red = out->colour ? "\033[1;31m" : "", *end = out->colour ? "\033[0m" : "";
     const char *file = out->several && row->file ? row->file : "", *gap = *file ? " " : "";
-    if (row->error && out->stops) return true;
     if (row->error) {
         printf("%s--- %s%sline %lld: %s%s\n", red, file, gap, (long long)row->line, row->error, end);
         return !ferror(stdout);
@@ -116,7 +115,6 @@ static bool on_row(void *payload, const qlft_token_row *row)
 qlft_status cmd_tokens(call *c)
 {
     tokens_out out = {.c = c, .colour = show_colour(stdout), .terminal = isatty(STDOUT_FILENO)};
-    out.stops = qlft_config_is(c->config, "on-bad-row", "stop");
     char *data = NULL;
     qlft_status status = qlft_config_get(&data, c->config, "data");
     if (status != QLFT_OK) return status;

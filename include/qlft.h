@@ -178,7 +178,7 @@ typedef struct qlft_token_row {
     size_t count;
     const char *error; /* not NULL: a bad row */
 } qlft_token_row;
-/* Calls `row` for each row in order; false ends it. With --on-bad-row stop the first bad row is given too, then QLFT_EFORMAT. */
+/* Calls `row` for each row in order, good or bad; false ends it. With --on-bad-row stop a bad row makes it QLFT_EFORMAT at the end. */
 qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const qlft_token_row *row), void *payload, const qlft_observer *observer);
 
 /* {"out", "loss", "grad_norm" (with an adapter), "tokens", "supervised_tokens", "tensors", "seconds"} */

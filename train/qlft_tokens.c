@@ -14,7 +14,8 @@ typedef struct token_sink {
     bool (*row)(void *payload, const qlft_token_row *row);
     void *payload;
     const volatile sig_atomic_t *stop;
-    int64_t given;
+    int64_t given, bad;
+    char *first_bad; /* what is wrong with the first bad row; owned */
     qlft_status status;
 } token_sink;
 
@@ -125,10 +126,20 @@ static bool each_row(void *payload, const data_row *from)
     row.error = from->error;
     row.count = 0;
     bool go_on = give_row(s, &row);
-    if (s->config->on_bad_row != BAD_ROW_STOP) return go_on;
-    s->status =
-        status_fail(QLFT_EFORMAT, "%s line %lld: %s (correct the row, or go on behind it with --on-bad-row skip)", file, (long long)from->line, from->error);
-    return false;
+    s->bad++;
+    if (s->first_bad || s->config->on_bad_row != BAD_ROW_STOP) return go_on;
+    if (asprintf(&s->first_bad, "%s line %lld: %s", file, (long long)from->line, from->error) < 0) s->first_bad = NULL;
+    if (!s->first_bad) s->status = status_fail(QLFT_ENOMEM, "out of memory for the row of line %lld", (long long)from->line);
+    return go_on && s->first_bad;
+}
+
+/* Every row is shown before the bad ones end the command: whoever mends a file wants to know all of them. */
+static qlft_status bad_rows(const token_sink *s)
+{
+    if (!s->first_bad) return s->status;
+    if (s->bad == 1) return status_fail(QLFT_EFORMAT, "%s (correct the row, or leave it out with --on-bad-row skip)", s->first_bad);
+    return status_fail(QLFT_EFORMAT, "%s (the first of %lld bad rows: correct them, or leave them out with --on-bad-row skip)", s->first_bad,
+                       (long long)s->bad);
 }
 
 /* ---- --text ---- */
@@ -191,10 +202,11 @@ qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const q
         o.raw = c->raw;
         o.no_special = c->no_special;
         status = data_each_row(&o, s.tok, each_row, &s);
-        if (s.status != QLFT_OK) status = s.status;
+        if (status == QLFT_OK || s.status != QLFT_OK) status = bad_rows(&s);
         if (status == QLFT_OK && !s.given) log_warning("%s%s: no rows", c->data[0], c->data_count > 1 ? " and the other files" : "");
     }
     tokenizer_close(s.tok);
+    free(s.first_bad);
     free(place);
     return status;
 }

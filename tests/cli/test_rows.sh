@@ -36,3 +36,12 @@ same piped/adapter_model.safetensors plain/adapter_model.safetensors "standard i
 expect 0 "tokens shows rows" "$QLFT" tokens --base "$TINY" --data good.jsonl --format tokens --json
 check "a line a row" test "$(wc -l <stdout)" = 6
 says stdout '"labels"'
+
+{ cat broken.jsonl; tail -n 1 uneven.jsonl; } >twice.jsonl
+expect 3 "tokens shows all rows, then fails" "$QLFT" tokens --base "$TINY" --data twice.jsonl --format tokens --json
+check "a line a row, good or bad" test "$(wc -l <stdout)" = 8
+says stdout '"line": ?3, ?"error"'
+says stdout '"line": ?8, ?"error"'
+says stderr 'twice.jsonl line 3: .*2 bad rows'
+expect 0 "tokens with skip" "$QLFT" tokens --base "$TINY" --data twice.jsonl --format tokens --json --on-bad-row skip
+check "bad rows are still shown" test "$(grep -c '"error"' stdout)" = 2
