@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const level_names[CPU_LEVELS] = {"ref", "avx2", "avx512"};
 
@@ -16,7 +17,7 @@ const char *cpu_level_name(cpu_level level)
 cpu_level cpu_level_best(void)
 {
 #ifdef QLFT_X86_LEVELS
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_REF;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return CPU_REF;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bf16"))
         return CPU_AVX512;
@@ -78,7 +79,8 @@ static int cgroup_quota(void)
 int cpu_count(void)
 {
     cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    /* The set holds 1024 processors; where there are more the call fails and the system's own count serves. */
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int quota = cgroup_quota();
     if (quota > 0 && quota < count) count = quota;
     return count > 0 ? count : 1;

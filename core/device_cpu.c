@@ -71,6 +71,33 @@ static qlft_status cpu_sync(device *d)
     return QLFT_OK;
 }
 
+/* A number in a file of the control group, or of one of its lines "key N"; false: there is none ("max"). */
+static bool cgroup_number(unsigned long long *out, const char *path, const char *key)
+{
+    char line[128];
+    bool found = false;
+    FILE *f = fopen(path, "r");
+    if (!f) return false;
+    while (!found && fgets(line, sizeof line, f)) {
+        size_t skip = key ? strlen(key) : 0;
+        if (!key || (strncmp(line, key, skip) == 0 && line[skip] == ' ')) found = sscanf(line + skip, "%llu", out) == 1;
+    }
+    fclose(f);
+    return found;
+}
+
+/* A container may have less than its machine (cgroup v2). The cache of files counts as used there, but is given up when memory is asked for. */
+static void cgroup_usage(size_t *used_bytes, size_t *total_bytes)
+{
+    unsigned long long limit = 0, used = 0, files = 0;
+    if (!cgroup_number(&limit, "/sys/fs/cgroup/memory.max", NULL) || !cgroup_number(&used, "/sys/fs/cgroup/memory.current", NULL)) return;
+    if (cgroup_number(&files, "/sys/fs/cgroup/memory.stat", "inactive_file")) used -= files < used ? files : used;
+    if (limit >= *total_bytes) return;
+    size_t machine_left = *total_bytes > *used_bytes ? *total_bytes - *used_bytes : 0, left = limit > used ? (size_t)(limit - used) : 0;
+    *total_bytes = (size_t)limit;
+    *used_bytes = (size_t)limit - (left < machine_left ? left : machine_left < limit ? machine_left : (size_t)limit);
+}
+
 static void cpu_usage(device *d, size_t *used_bytes, size_t *total_bytes)
 {
     (void)d;
@@ -86,11 +113,15 @@ static void cpu_usage(device *d, size_t *used_bytes, size_t *total_bytes)
     fclose(f);
     *total_bytes = (size_t)total * 1024;
     *used_bytes = (size_t)(total - available) * 1024;
+    cgroup_usage(used_bytes, total_bytes);
 }
 
 static void cpu_close(device *d)
 {
-    for (int i = 0; i < d->reserved_count; i++) munmap(d->reserved[i], d->reserved_bytes[i]);
+    for (int i = 0; i < d->reserved_count; i++) {
+        arena_allow(d->reserved[i], d->reserved_bytes[i]); /* whoever is given these addresses next */
+        munmap(d->reserved[i], d->reserved_bytes[i]);
+    }
     free(d->reserved);
     free(d->reserved_bytes);
     free(d);

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if ARENA_RED_ZONE
+#include <sanitizer/asan_interface.h>
+#endif
+
 static const char *const kind_names[LEDGER_KINDS] = {"base", "adapter", "gradient", "optimizer", "activation", "scratch", "staging"};
 static const char *const tier_names[TIER_COUNT] = {"device", "pinned", "host", "disk"};
 
@@ -57,22 +61,48 @@ static ledger_row *ledger_find(ledger *book, tier where, ledger_kind kind, const
     return row;
 }
 
+static void forbid(void *at, size_t bytes)
+{
+#if ARENA_RED_ZONE
+    __asan_poison_memory_region(at, bytes);
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
+void arena_allow(void *at, size_t bytes)
+{
+#if ARENA_RED_ZONE
+    __asan_unpoison_memory_region(at, bytes);
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
 void *arena_take(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, size_t bytes)
 {
-    if (bytes > SIZE_MAX - ARENA_ALIGN - a->used[where]) {
+    size_t before = a->used[where], zone = before ? ARENA_RED_ZONE : 0;
+    if (bytes > SIZE_MAX - ARENA_ALIGN - ARENA_RED_ZONE - before) {
         a->failed = true;
         return NULL;
     }
-    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN, at = a->used[where];
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN, at = before + zone;
     ledger_row *row = ledger_find(a->book, where, kind, owner, name);
-    if (!row || (a->base[where] && rounded > a->size[where] - at)) {
+    if (!row || (a->base[where] && (at > a->size[where] || rounded > a->size[where] - at))) {
         a->failed = true;
         return NULL;
     }
     row->bytes += rounded;
     a->used[where] = at + rounded;
     if (a->used[where] > a->book->peak[where]) a->book->peak[where] = a->used[where];
-    return a->base[where] ? a->base[where] + at : NULL;
+    if (!a->base[where]) return NULL;
+    unsigned char *taken = a->base[where] + at;
+    forbid(taken - zone, zone);
+    arena_allow(taken, bytes);
+    forbid(taken + bytes, rounded - bytes);
+    return taken;
 }
 
 tensor arena_tensor(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, int64_t rows, int64_t cols, dtype type)
@@ -95,6 +125,7 @@ size_t arena_mark(const arena *a, tier where)
 
 void arena_release(arena *a, tier where, size_t mark)
 {
+    if (a->base[where]) arena_allow(a->base[where] + mark, a->used[where] - mark);
     a->used[where] = mark;
 }
 

@@ -46,6 +46,14 @@ const char *bytes_text(char out[BYTES_TEXT], double bytes);
 
 enum { ARENA_ALIGN = 64 };
 
+/* AddressSanitizer sees one large allocation, so each take has a forbidden zone before it and what it is rounded up by is forbidden too. The zones count in
+ * both binds; without the sanitizer there are none. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_RED_ZONE 64
+#else
+#define ARENA_RED_ZONE 0
+#endif
+
 typedef struct arena {
     ledger *book;
     unsigned char *base[TIER_COUNT]; /* NULL while dry */
@@ -59,6 +67,8 @@ void *arena_take(arena *a, tier where, ledger_kind kind, const char *owner, cons
 tensor arena_tensor(arena *a, tier where, ledger_kind kind, const char *owner, const char *name, int64_t rows, int64_t cols, dtype type);
 size_t arena_mark(const arena *a, tier where);
 void arena_release(arena *a, tier where, size_t mark);
+/* Allows [at, at + bytes): a released take that is used once more may have the zones of later takes in it. */
+void arena_allow(void *at, size_t bytes);
 qlft_status arena_status(const arena *a);
 
 #ifdef __cplusplus

@@ -208,6 +208,10 @@ static void bind_staging(model *m, arena *a)
             if (source_find(&found, &m->source, (tensor_role)role, role < TENSOR_BLOCK_END ? layer : -1, false, rows, cols, true) != QLFT_OK) continue;
             size_t size = (size_t)(rows * cols) * dtype_bytes(found.type);
             if (size > bytes) bytes = size;
+            /* A bias may be larger than its matrix: wider type, one column. */
+            if (role >= BLOCK_LINEARS || source_find(&found, &m->source, (tensor_role)role, layer, true, 1, rows, true) != QLFT_OK) continue;
+            size = (size_t)rows * dtype_bytes(found.type);
+            if (found.count && size > bytes) bytes = size;
         }
         if (role < BLOCK_LINEARS && rows * cols > most) most = rows * cols;
     }
@@ -216,6 +220,7 @@ static void bind_staging(model *m, arena *a)
     m->staging_absmax = m->options.quantize && m->options.double_quant
                             ? arena_take(a, TIER_DEVICE, LEDGER_STAGING, "load", "its block scales", (size_t)most_blocks * sizeof(float))
                             : NULL;
+    m->staging_bytes = arena_mark(a, TIER_DEVICE) - mark;
     arena_release(a, TIER_DEVICE, mark);
 }
 

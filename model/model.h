@@ -97,6 +97,7 @@ typedef struct model {
     double *token_losses; /* [N] loss of each counted token of the last pass, else 0 */
     float *staging;       /* one full-precision tensor, loading only */
     float *staging_absmax;
+    size_t staging_bytes;    /* of both */
     double quantize_seconds; /* of the last model_load */
 } model;
 

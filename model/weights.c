@@ -128,27 +128,40 @@ static qlft_status load_linear(model *m, tensor_role role, int layer, linear *l)
     return load_dense(m, tensor_of(l->bias, 1, l->out, DTYPE_F32), &found);
 }
 
-static qlft_status load_block(model *m, int layer)
+static bool stopped(const volatile int *stop)
+{
+    return stop && *stop;
+}
+
+static qlft_status load_stopped(void)
+{
+    return status_fail(QLFT_ESIGNAL, "stopped while loading; nothing was written");
+}
+
+static qlft_status load_block(model *m, int layer, const volatile int *stop)
 {
     block *b = &m->blocks[layer];
     QLFT_TRY(load_role(m, b->norm_attention, TENSOR_NORM_ATTENTION, layer));
     QLFT_TRY(load_role(m, b->norm_mlp, TENSOR_NORM_MLP, layer));
-    for (int role = 0; role < BLOCK_LINEARS; role++) QLFT_TRY(load_linear(m, (tensor_role)role, layer, &b->linears[role]));
+    for (int role = 0; role < BLOCK_LINEARS; role++) {
+        if (stopped(stop)) return load_stopped(); /* at each matrix: a whole block of a large model takes seconds */
+        QLFT_TRY(load_linear(m, (tensor_role)role, layer, &b->linears[role]));
+    }
     return QLFT_OK;
 }
 
 qlft_status model_load(model *m, model_progress progress, void *payload, const volatile int *stop)
 {
     int64_t total = m->dims.layers + 1;
+    if (m->staging) arena_allow(m->staging, m->staging_bytes);
     QLFT_TRY(rope_frequencies(m->inverse_frequency, m));
     QLFT_TRY(load_role(m, m->embed, TENSOR_EMBED, -1));
     QLFT_TRY(load_role(m, m->final_norm, TENSOR_FINAL_NORM, -1));
     if (m->own_head) QLFT_TRY(load_role(m, m->head, TENSOR_HEAD, -1));
     for (int i = 0; i < m->dims.layers; i++) {
         if (progress) progress(payload, i + 1, total);
-        if (stop && *stop) return status_fail(QLFT_ESIGNAL, "stopped while loading; nothing was written");
-        QLFT_TRY(load_block(m, i));
+        QLFT_TRY(load_block(m, i, stop));
     }
     if (progress) progress(payload, total, total);
-    return QLFT_OK;
+    return stopped(stop) ? load_stopped() : QLFT_OK;
 }

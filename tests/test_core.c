@@ -130,7 +130,7 @@ Test(ledger, dry_and_real_give_the_same_rows_and_peak)
     bind(&dry, t);
     cr_assert_eq(arena_status(&dry), QLFT_OK);
     cr_assert_null(t[0].data);
-    cr_assert_eq(planned.peak[TIER_DEVICE], 64 + 256);
+    cr_assert_eq(planned.peak[TIER_DEVICE], 64 + ARENA_RED_ZONE + 256);
     real.base[TIER_DEVICE] = aligned_alloc(64, planned.peak[TIER_DEVICE]);
     real.size[TIER_DEVICE] = planned.peak[TIER_DEVICE];
     bind(&real, t);
@@ -148,6 +148,28 @@ Test(ledger, dry_and_real_give_the_same_rows_and_peak)
     ledger_free(&planned);
     ledger_free(&used);
 }
+
+#if ARENA_RED_ZONE
+#include <sanitizer/asan_interface.h>
+
+Test(ledger, what_lies_between_takes_is_forbidden)
+{
+    ledger book = {0};
+    arena a = {.book = &book};
+    a.size[TIER_DEVICE] = 1024;
+    a.base[TIER_DEVICE] = aligned_alloc(64, 1024);
+    char *x = arena_take(&a, TIER_DEVICE, LEDGER_BASE, "a", "x", 60);
+    size_t mark = arena_mark(&a, TIER_DEVICE);
+    char *y = arena_take(&a, TIER_DEVICE, LEDGER_BASE, "a", "y", 65);
+    cr_assert(!__asan_region_is_poisoned(x, 60) && !__asan_region_is_poisoned(y, 65));
+    cr_assert(__asan_address_is_poisoned(x + 60) && __asan_address_is_poisoned(y - 1) && __asan_address_is_poisoned(y + 65));
+    arena_release(&a, TIER_DEVICE, mark);
+    cr_assert(!__asan_address_is_poisoned(y + 65));
+    arena_allow(a.base[TIER_DEVICE], 1024);
+    free(a.base[TIER_DEVICE]);
+    ledger_free(&book);
+}
+#endif
 
 Test(ledger, taking_more_than_planned_or_more_than_can_be_is_found)
 {
