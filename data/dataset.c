@@ -426,7 +426,8 @@ static qlft_status each_row_of(row_maker *m, const data_options *o, int32_t file
         given.text_bytes = made->text_bytes;
         given.bad = made->bad;
         memcpy(given.error, made->error, sizeof given.error);
-        if (made->bad)
+        /* A row without a token (an empty prompt, an empty text as it is) has no pieces, and is told all the same. */
+        if (made->bad || made->count == 0)
             *more = row(payload, &given);
         else
             status = give_pieces(m, &given, row, payload, more);

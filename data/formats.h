@@ -10,9 +10,9 @@ extern "C" {
 #endif
 
 typedef struct format_context {
-    const chat   *template_of; /* NULL: the model has none */
+    const chat *template_of; /* NULL: the model has none */
     data_train_on train_on;
-    bool          prompt_only;
+    bool prompt_only;
 } format_context;
 
 const char *format_name(data_format format);

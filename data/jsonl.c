@@ -16,8 +16,8 @@ struct jsonl {
     const char *name; /* for messages; inside path */
     char *path;
     int handle;
-    bool regular, gzip, inside_member, raw_ended;
-    int64_t raw_done, raw_total;
+    bool gzip, inside_member, raw_ended;
+    int64_t raw_done;
     unsigned char *raw;
     size_t raw_begin, raw_end;
     z_stream stream;
@@ -142,8 +142,6 @@ static qlft_status open_source(jsonl *j)
     }
     if (fstat(j->handle, &info) != 0) return status_fail(QLFT_EIO, "cannot read %s: %s", j->name, strerror(errno));
     if (S_ISDIR(info.st_mode)) return status_fail(QLFT_EIO, "%s is a folder: name the data files in it", j->name);
-    j->regular = S_ISREG(info.st_mode) && j->handle != STDIN_FILENO;
-    j->raw_total = S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0;
     QLFT_TRY(file_hash_open(&j->hash));
     /* Both bytes of the magic number are needed; a pipe may bring them one by one. */
     while (j->raw_end < 2 && !j->raw_ended) QLFT_TRY(raw_fill(j));
@@ -199,16 +197,6 @@ bool jsonl_is_text(const jsonl *j)
 int64_t jsonl_bytes_done(const jsonl *j)
 {
     return j->raw_done;
-}
-
-int64_t jsonl_bytes_total(const jsonl *j)
-{
-    return j->raw_total;
-}
-
-bool jsonl_is_regular(const jsonl *j)
-{
-    return j->regular;
 }
 
 void jsonl_hash(jsonl *j, char hex[SHA256_HEX_BYTES])

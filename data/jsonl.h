@@ -1,5 +1,5 @@
-/* Rows of data files as bytes, streamed: one JSON value a line, the elements of a top-level array, pretty-printed objects one behind the other, or a whole text.
- * Plain or gzip (told by the first bytes, any number of members); regular files, pipes, "-" for standard input. Memory: the longest row. */
+/* Rows of data files as bytes, streamed: one JSON value a line, the elements of a top-level array, pretty-printed objects one behind the other, or a whole
+ * text. Plain or gzip (told by the first bytes, any number of members); regular files, pipes, "-" for standard input. Memory: the longest row. */
 #ifndef DATA_JSONL_H
 #define DATA_JSONL_H
 
@@ -27,11 +27,8 @@ void jsonl_close(jsonl *j); /* accepts NULL */
 qlft_status jsonl_next(jsonl *j, jsonl_row *row);
 /* The file's name says that it is text (.txt, .txt.gz): its only row is the whole text, not JSON. */
 bool jsonl_is_text(const jsonl *j);
-/* Of the file as stored, compressed or not: read so far, and in all (0: not known, a pipe). */
+/* Bytes read so far of the file as stored, compressed or not. */
 int64_t jsonl_bytes_done(const jsonl *j);
-int64_t jsonl_bytes_total(const jsonl *j);
-/* The file can be read a second time. */
-bool jsonl_is_regular(const jsonl *j);
 /* SHA-256 of the bytes as stored; to be asked once, after the last row. */
 void jsonl_hash(jsonl *j, char hex[SHA256_HEX_BYTES]);
 

@@ -235,8 +235,8 @@ static bool gather_row(void *payload, const data_row *from)
     memset(row, 0, sizeof *row);
     row->line = from->line;
     row->file = from->file;
-    if (from->bad) {
-        row->error = strdup(from->error);
+    if (from->bad || from->count == 0) {
+        row->error = strdup(from->bad ? from->error : "there is nothing to read: the prompt has no tokens");
         if (!row->error) list->status = status_fail(QLFT_ENOMEM, "out of memory for a row");
         return row->error != NULL;
     }
@@ -264,6 +264,7 @@ static qlft_status gather_rows(prompt_list *list, const run *r)
     o.raw = c->raw;
     QLFT_TRY(data_each_row(&o, r->tok, gather_row, list));
     QLFT_TRY(list->status);
+    if (list->count == 0) log_warning("%s%s: no rows", c->data[0], c->data_count > 1 ? " and the other files" : "");
     for (int64_t i = 0; i < list->count && c->on_bad_row == BAD_ROW_STOP; i++)
         if (list->rows[i].error)
             return status_fail(QLFT_EFORMAT, "%s line %lld: %s; mend the row or use --on-bad-row skip", c->data[list->rows[i].file],
