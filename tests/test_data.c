@@ -313,6 +313,38 @@ Test(dataset, bad_token_rows_are_named)
     }
 }
 
+typedef struct seen_rows {
+    int64_t lines[8];
+    size_t counts[8];
+    int count;
+} seen_rows;
+
+static bool see_row(void *payload, const data_row *row)
+{
+    seen_rows *seen = payload;
+    cr_assert_lt(seen->count, 8);
+    cr_expect_not(row->bad, "%s", row->error);
+    seen->lines[seen->count] = row->line;
+    seen->counts[seen->count++] = row->count;
+    return true;
+}
+
+/* A prompt without a token has no piece that could be given; that it is left out without a word would shift all answers behind it. */
+Test(dataset, rows_without_a_token_are_given_too)
+{
+    const char *path = write_text("rows.jsonl", "{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, 7]}\n"
+                                                "{\"input_ids\": [5, 6], \"labels\": [5, 6]}\n"
+                                                "{\"input_ids\": [8, 9], \"labels\": [-100, -100]}\n");
+    data_options options = {.paths = &path, .path_count = 1, .format = FORMAT_TOKENS, .prompt_only = true};
+    seen_rows seen = {0};
+    cr_assert_eq(data_each_row(&options, NULL, see_row, &seen), QLFT_OK, "%s", qlft_last_error());
+    cr_assert_eq(seen.count, 3);
+    for (int i = 0; i < 3; i++) cr_expect_eq(seen.lines[i], i + 1);
+    cr_expect_eq(seen.counts[0], 1);
+    cr_expect_eq(seen.counts[1], 0);
+    cr_expect_eq(seen.counts[2], 2);
+}
+
 Test(dataset, nothing_to_train_on_is_an_error)
 {
     dataset *s;

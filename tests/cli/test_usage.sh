@@ -28,11 +28,31 @@ says stderr 'base'
 expect 2 "no data" "$QLFT" train --base x
 says stderr 'data'
 
+# What a newcomer types: names from other trainers, a word where a switch stands, several ways at once.
+expect 2 "an option as other trainers call it" "$QLFT" train --base x --data y --learning_rate 1e-4
+says stderr 'called --lr here'
+expect 2 "an underscore for a dash" "$QLFT" train --base x --data y --save_every 10
+says stderr 'called --save-every here'
+expect 2 "a switch with a word that is neither on nor off" "$QLFT" train --base x --data y --packing maybe
+says stderr '--packing maybe: neither on nor off'
+expect 2 "generate without a question" "$QLFT" generate --base x
+says stderr 'none is given'
+
 expect 3 "a base that is not there" "$QLFT" train --base "$WORK/nothing" --data "$WORK/nothing.jsonl" --out "$WORK/out"
 says stderr 'nothing'
 tiny_rows rows.jsonl 4
 expect 3 "data that is not there" "$QLFT" train --base "$TINY" --data "$WORK/missing.jsonl" --format tokens --out "$WORK/out"
 says stderr 'missing.jsonl'
+
+expect 3 "a base that is no model" "$QLFT" train --base rows.jsonl --data rows.jsonl --format tokens --out "$WORK/out"
+says stderr 'rows.jsonl: not a model'
+printf 'a,b\n1,2\n' >table.csv
+expect 3 "rows of another kind of file" "$QLFT" train --base "$TINY" --data table.csv --format tokens --out "$WORK/out"
+says stderr 'table.csv line 1: .*must be converted'
+expect 3 "an adapter that is not there" "$QLFT" train --base "$TINY" --data rows.jsonl --format tokens --adapter "$WORK" --out "$WORK/out"
+says stderr 'no adapter_config.json'
+expect 3 "a file where the folder should be" "$QLFT" train --base "$TINY" --data rows.jsonl --format tokens --out rows.jsonl
+says stderr 'there is a file of that name'
 
 printf 'base: x\nepoch: 3\n' >bad.yaml
 expect 2 "an unknown key in a recipe" "$QLFT" train --recipe bad.yaml
