@@ -78,6 +78,12 @@ qlft_status gguf_get_string(gguf_string *out, const gguf *g, const char *key); /
 /* Elements [from, from + count) as float, exactly as ggml dequantizes; from and count need not be block multiples. */
 qlft_status gguf_to_f32(float *out, const gguf_tensor *t, int64_t from, int64_t count);
 void gguf_forget(const gguf *g, const gguf_tensor *t);
+/* Row of a q or k matrix as on the hub -> its row in a llama file: the converter lets the two halves of each head's rows alternate (rotary pairs). */
+static inline int64_t gguf_pair_row(int64_t row, int64_t head_size)
+{
+    int64_t half = head_size / 2, inside = row % head_size;
+    return row - inside + (inside < half ? 2 * inside : 2 * (inside - half) + 1);
+}
 
 /* ---- writing (adapters): F32, F16 and BF16 tensors; strings, u32 and f32 values ---- */
 typedef struct gguf_out_value {

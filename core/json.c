@@ -263,3 +263,15 @@ qlft_status json_get_string(const char **out, const json_t *object, const char *
     if (value) *out = json_string_value(value);
     return QLFT_OK;
 }
+
+json_t *json_string_or_null(const char *text)
+{
+    json_t *value = json_string(text);
+    return value ? value : json_null();
+}
+
+json_t *json_real_or_null(double value)
+{
+    json_t *real = json_real(value); /* NULL for NaN and infinity */
+    return real ? real : json_null();
+}

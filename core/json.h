@@ -18,6 +18,9 @@ qlft_status json_read_file(json_t **out, const char *path, size_t limit_bytes);
 /* The value as text, yours to free(), reals in the shortest form that reads back equal, keys in insertion order.
  * `indent` 0 is one line; no newline at the end. */
 qlft_status json_print(char **out, const json_t *value, int indent);
+/* New values for what JSON may be unable to say: a path that is not UTF-8, a number that is not finite. */
+json_t *json_string_or_null(const char *text);
+json_t *json_real_or_null(double value);
 /* Written whole or not at all, indented by 1, keys in insertion order. */
 qlft_status json_write_file(const json_t *value, const char *path);
 

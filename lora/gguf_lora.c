@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Row of the base as in Hugging Face's files -> row in a llama GGUF: the two halves of a head's rows alternate (case C15). */
-static int64_t pair_row(int64_t row, int64_t size)
+static qlft_status check_a(const linear *l, const float *a)
 {
-    int64_t half = size / 2, inside = row % size;
-    return row - inside + (inside < half ? 2 * inside : 2 * (inside - half) + 1);
+    for (int64_t i = 0; i < l->rank * l->in; i++)
+        if (!isfinite(a[i])) return status_fail(QLFT_ENUMERIC, "lora_A of %s is not finite; the adapter is not written", l->name);
+    return QLFT_OK;
 }
 
 static qlft_status copy_b(float *out, const gguf_lora_module *m, const float *b)
@@ -18,7 +18,7 @@ static qlft_status copy_b(float *out, const gguf_lora_module *m, const float *b)
     int64_t size = m->permuted_heads ? l->out / m->permuted_heads : 0;
     bool learned = false;
     for (int64_t row = 0; row < l->out; row++) {
-        int64_t to = size ? pair_row(row, size) : row;
+        int64_t to = size ? gguf_pair_row(row, size) : row;
         for (int r = 0; r < l->rank; r++) {
             float value = b[row * l->rank + r];
             if (!isfinite(value)) return status_fail(QLFT_ENUMERIC, "lora_B of %s is not finite; the adapter is not written", l->name);
@@ -43,6 +43,7 @@ qlft_status gguf_lora_write(const char *path, const char *architecture, const gg
     }
     for (int i = 0; i < count; i++) {
         const linear *l = modules[i].l;
+        if ((status = check_a(l, master + l->offset)) != QLFT_OK) goto done;
         if ((status = copy_b(b + at, &modules[i], master + l->offset + l->rank * l->in)) != QLFT_OK) goto done;
         snprintf(names[2 * i], sizeof names[0], "%s.lora_a", modules[i].name);
         snprintf(names[2 * i + 1], sizeof names[0], "%s.lora_b", modules[i].name);

@@ -52,6 +52,17 @@ static bool value_is_neutral(const json_t *value, const char *neutral)
     return neutral && json_is_string(value) && strcmp(json_string_value(value), neutral) == 0;
 }
 
+/* Some ways to initialise take a part of the base away, so their A and B belong to another base than the one on the disk (PEFT's PiSSA, OLoRA, CorDA, LoftQ
+ * ...). */
+static bool init_keeps_base(const json_t *value)
+{
+    static const char *const names[] = {"gaussian", "eva", "orthogonal"};
+    if (!value || !json_is_string(value)) return true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(json_string_value(value), names[i]) == 0) return true;
+    return false;
+}
+
 static qlft_status read_config(peft_config *out, const json_t *config, const char *path)
 {
     const char *type = NULL;
@@ -61,6 +72,10 @@ static qlft_status read_config(peft_config *out, const json_t *config, const cha
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (!value_is_neutral(json_object_get(config, refused[i].key), refused[i].neutral))
             return status_fail(QLFT_EUNSUPPORTED, "%s: %s changes what the adapter computes and is not supported", path, refused[i].key);
+    const json_t *init = json_object_get(config, "init_lora_weights");
+    if (!init_keeps_base(init))
+        return status_fail(QLFT_EUNSUPPORTED, "%s: init_lora_weights \"%s\" changes the base too; save the adapter with PEFT's conversion to a plain LoRA",
+                           path, json_string_value(init));
     QLFT_TRY(json_get_int(&rank, config, "r", 8, path));
     QLFT_TRY(json_get_double(&out->alpha, config, "lora_alpha", 8.0, path));
     QLFT_TRY(json_get_double(&out->dropout, config, "lora_dropout", 0.0, path));
@@ -220,15 +235,15 @@ static json_t *whole_or_real(double value)
 static qlft_status write_config(const char *folder, linear *const *list, int count, int layers, const peft_config *c, const char *base)
 {
     json_t *names = target_names(list, count, layers);
-    json_t *alpha = whole_or_real(c->alpha);
+    json_t *alpha = whole_or_real(c->alpha), *made_for = json_string_or_null(base);
     json_t *config = names && alpha
-                         ? json_pack("{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:o, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
-                                     "alpha_pattern", "auto_mapping", "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1,
-                                     "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform", "lora_alpha", alpha, "lora_dropout",
-                                     c->dropout, "modules_to_save", "peft_type", adapter_lora.peft_type, "r", c->rank, "rank_pattern", "revision",
-                                     "target_modules", names, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora", (int)c->rslora)
+                         ? json_pack("{s:{}, s:n, s:o, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:o, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
+                                     "alpha_pattern", "auto_mapping", "base_model_name_or_path", made_for, "bias", "none", "fan_in_fan_out", 0,
+                                     "inference_mode", 1, "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform", "lora_alpha",
+                                     alpha, "lora_dropout", c->dropout, "modules_to_save", "peft_type", adapter_lora.peft_type, "r", c->rank, "rank_pattern",
+                                     "revision", "target_modules", names, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora", (int)c->rslora)
                          : NULL;
-    if (!config) return status_fail(QLFT_ENOMEM, "out of memory for adapter_config.json (or %s is not UTF-8)", base);
+    if (!config) return status_fail(QLFT_ENOMEM, "out of memory for adapter_config.json");
     char *path = path_join(folder, "adapter_config.json");
     qlft_status status = path ? json_write_file(config, path) : status_fail(QLFT_ENOMEM, "out of memory");
     free(path);

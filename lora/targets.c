@@ -15,6 +15,7 @@ struct targets {
     target *list;
     int count;
     pcre2_code *pattern;
+    int failed; /* code of PCRE2 if a match could not be decided, such as a pattern that goes on for ever */
     char *text;
 };
 
@@ -77,12 +78,16 @@ qlft_status targets_open(targets **out, const char *text)
     return QLFT_OK;
 }
 
-static bool targets_match_pattern(const targets *t, const char *module)
+static bool targets_match_pattern(targets *t, const char *module)
 {
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(t->pattern, NULL);
-    if (!match) return false;
+    if (!match) {
+        t->failed = PCRE2_ERROR_NOMEMORY;
+        return false;
+    }
     int found = pcre2_match(t->pattern, (PCRE2_SPTR)module, PCRE2_ZERO_TERMINATED, 0, 0, match, NULL);
     pcre2_match_data_free(match);
+    if (found < 0 && found != PCRE2_ERROR_NOMATCH) t->failed = found;
     return found >= 0;
 }
 
@@ -104,6 +109,7 @@ bool targets_match(targets *t, const char *module)
 
 qlft_status targets_check_used(const targets *t, const char *known)
 {
+    if (t->failed) return status_fail(QLFT_EARG, "--targets %s: the pattern cannot be matched (PCRE2 code %d); give a simpler one", t->text, t->failed);
     for (int i = 0; i < t->count; i++)
         if (!t->list[i].used) return status_fail(QLFT_EARG, "--targets: no layer of this model is called %s; it has %s", t->list[i].name, known);
     return QLFT_OK;

@@ -29,6 +29,31 @@ static qlft_status choose_head(model *m)
     return QLFT_OK;
 }
 
+/* Tensors that no role names: refused where leaving them out would change the model, else said once. */
+static qlft_status check_strays(const model *m)
+{
+    const source *s = &m->source;
+    const char *first = NULL, *name;
+    for (int at = 0; (name = source_stray(s, &at)) != NULL;) {
+        size_t length = strlen(name);
+        if (strstr(name, "scale"))
+            return status_fail(
+                QLFT_EUNSUPPORTED,
+                "%s: tensor %s looks like the scale of a quantized weight, and leaving it out would give wrong weights; use the unquantized model", s->path,
+                name);
+        /* GGUF has no key for biases: one that is there counts. */
+        if (s->is_gguf && length > 5 && strcmp(name + length - 5, ".bias") == 0)
+            return status_fail(QLFT_EUNSUPPORTED,
+                               "%s: tensor %s is a bias where this version of the architecture adds none; leaving it out would change the model", s->path,
+                               name);
+        if (!first) first = name;
+    }
+    if (first)
+        log_warning("%s: tensor %s (and perhaps others) is not part of this %s model of %d layers and is not used", s->path, first, m->dims.kind->model_type,
+                    m->dims.layers);
+    return QLFT_OK;
+}
+
 /* Every matrix and norm is there with its shape, before any memory is reserved. */
 static qlft_status check_tensors(const model *m)
 {
@@ -38,17 +63,11 @@ static qlft_status check_tensors(const model *m)
         for (int role = 0; role < TENSOR_BLOCK_END; role++) {
             model_matrix_size(m, (tensor_role)role, &rows, &cols);
             QLFT_TRY(source_find(&found, &m->source, (tensor_role)role, layer, false, rows, cols, false));
+            if (shape_has_bias(&m->dims, (tensor_role)role)) QLFT_TRY(source_find(&found, &m->source, (tensor_role)role, layer, true, 1, rows, false));
         }
     model_matrix_size(m, TENSOR_FINAL_NORM, &rows, &cols);
     QLFT_TRY(source_find(&found, &m->source, TENSOR_FINAL_NORM, -1, false, rows, cols, false));
-    const char *stray = source_stray(&m->source);
-    if (!stray) return QLFT_OK;
-    if (strstr(stray, "scale"))
-        return status_fail(QLFT_EUNSUPPORTED,
-                           "%s: tensor %s looks like the scale of a quantized weight, and leaving it out would give wrong weights; use the unquantized model",
-                           m->source.path, stray);
-    log_warning("%s: tensor %s (and perhaps others) is not part of a %s model and is not used", m->source.path, stray, m->dims.kind->model_type);
-    return QLFT_OK;
+    return check_strays(m);
 }
 
 static qlft_status name_linears(model *m)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LAYERS = 1024, MAX_HEADS = 4096, MAX_HEAD_SIZE = 256, MAX_POSITIONS = 1 << 27 };
+enum { MAX_LAYERS = 1024, MAX_HEADS = 4096, MAX_HEAD_SIZE = 256 };
 static const int64_t max_width = 1 << 20, max_vocabulary = 1 << 24;
 
 static qlft_status in_range(int64_t value, int64_t most, const char *key, const char *what)
@@ -34,6 +34,12 @@ static qlft_status shape_check(const shape *s, const char *what)
     return QLFT_OK;
 }
 
+bool shape_has_bias(const shape *s, tensor_role role)
+{
+    if (role >= TENSOR_LINEARS) return false;
+    return role <= TENSOR_O ? s->attention_bias : s->mlp_bias;
+}
+
 /* ---- config.json ---- */
 
 static qlft_status get_required(int64_t *out, const json_t *config, const char *key, const char *what)
@@ -58,6 +64,14 @@ static qlft_status rope_kind_from_name(rope_kind *out, const char *name, const c
     return status_fail(QLFT_EUNSUPPORTED, "%s: rope scaling of type \"%s\" is not supported; this version knows default, linear and llama3", what, name);
 }
 
+/* `holder`: the configuration or its rope_parameters. */
+static qlft_status whole_rotary(const json_t *holder, const char *what)
+{
+    double partial = 1.0;
+    QLFT_TRY(json_get_double(&partial, holder, "partial_rotary_factor", 1.0, what));
+    return partial == 1.0 ? QLFT_OK : status_fail(QLFT_EUNSUPPORTED, "%s: partial_rotary_factor %g is not supported, only 1", what, partial);
+}
+
 /* Both spellings: rope_theta + rope_scaling {type | rope_type}, and rope_parameters that hold rope_theta too. */
 static qlft_status rope_from_config(rope_shape *rope, const json_t *config, const char *what)
 {
@@ -69,6 +83,7 @@ static qlft_status rope_from_config(rope_shape *rope, const json_t *config, cons
     rope->factor = 1.0;
     if (!scaling || json_is_null(scaling)) return QLFT_OK;
     if (!json_is_object(scaling)) return status_fail(QLFT_EFORMAT, "%s: rope_scaling is not an object", what);
+    QLFT_TRY(whole_rotary(scaling, what));
     QLFT_TRY(json_get_string(&name, scaling, "type", NULL, what));
     QLFT_TRY(json_get_string(&name, scaling, "rope_type", name, what));
     QLFT_TRY(rope_kind_from_name(&rope->kind, name ? name : "default", what));
@@ -95,12 +110,10 @@ static qlft_status refuse_keys(const json_t *config, const char *const *keys, co
 static qlft_status config_features(shape *out, const json_t *config, const char *what)
 {
     const char *text = NULL;
-    double partial = 1.0;
     QLFT_TRY(json_get_string(&text, config, "hidden_act", "silu", what));
     if (strcmp(text, "silu") != 0)
         return status_fail(QLFT_EUNSUPPORTED, "%s: hidden_act \"%s\" is not supported for %s, only silu", what, text, out->kind->model_type);
-    QLFT_TRY(json_get_double(&partial, config, "partial_rotary_factor", 1.0, what));
-    if (partial != 1.0) return status_fail(QLFT_EUNSUPPORTED, "%s: partial_rotary_factor %g is not supported, only 1", what, partial);
+    QLFT_TRY(whole_rotary(config, what));
     if (json_is_object(json_object_get(config, "quantization_config")))
         return status_fail(
             QLFT_EUNSUPPORTED,
@@ -170,6 +183,32 @@ static qlft_status gguf_number(double *out, const gguf *g, const shape *s, const
     return status == QLFT_OK ? status : status_prefix(status, "%s: ", what);
 }
 
+/* Metadata that changes the mathematics; a scale of 1 changes nothing, and 0 means "not used". */
+static qlft_status refuse_metadata(const gguf *g, const shape *s, const char *what)
+{
+    static const struct {
+        const char *suffix;
+        double neutral;
+    } refused[] = {{"attention.scale", 0.0},
+                   {"attention.clamp_kqv", 0.0},
+                   {"attention.max_alibi_bias", 0.0},
+                   {"attention.sliding_window", 0.0},
+                   {"attn_logit_softcapping", 0.0},
+                   {"final_logit_softcapping", 0.0},
+                   {"logit_scale", 1.0},
+                   {"residual_scale", 1.0},
+                   {"embedding_scale", 1.0},
+                   {"rope.scaling.attn_factor", 1.0}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        double value = 0.0;
+        QLFT_TRY(gguf_number(&value, g, s, refused[i].suffix, 0.0, what));
+        if (value != 0.0 && value != refused[i].neutral)
+            return status_fail(QLFT_EUNSUPPORTED, "%s: metadata %s.%s = %g changes the mathematics and is not supported for this architecture", what,
+                               s->kind->gguf_name, refused[i].suffix, value);
+    }
+    return QLFT_OK;
+}
+
 static qlft_status rope_from_gguf(rope_shape *rope, const gguf *g, const shape *s, const char *what)
 {
     char key[128];
@@ -235,5 +274,6 @@ qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what)
     out->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;
     QLFT_TRY(gguf_number(&out->norm_eps, g, out, "attention.layer_norm_rms_epsilon", 1e-5, what));
     QLFT_TRY(rope_from_gguf(&out->rope, g, out, what));
+    QLFT_TRY(refuse_metadata(g, out, what));
     return shape_check(out, what);
 }

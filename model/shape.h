@@ -28,6 +28,9 @@ typedef struct shape {
     rope_shape rope;
 } shape;
 
+/* Does the role's matrix have a bias? */
+bool shape_has_bias(const shape *s, tensor_role role);
+
 /* `what` names the file in messages. Every key that changes the mathematics and is not known is refused by name. */
 qlft_status shape_from_config(shape *out, const json_t *config, const char *what);
 qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what);

@@ -157,13 +157,6 @@ qlft_status source_find(source_tensor *out, const source *s, tensor_role role, i
     return check_shape(s, out, rank, have, rows, cols);
 }
 
-/* Row of Hugging Face's order -> row in a llama GGUF file: the converter puts the two halves of each head in alternation (case C15). */
-static int64_t permuted_row(int64_t row, int64_t rows, int heads)
-{
-    int64_t size = rows / heads, half = size / 2, head = row / size, inside = row % size;
-    return head * size + (inside < half ? 2 * inside : 2 * (inside - half) + 1);
-}
-
 static qlft_status read_gguf_row(void *out, dtype type, float *wide, const source_tensor *t, int64_t from, int64_t count)
 {
     if (type == DTYPE_F32) return gguf_to_f32(out, t->packed, from, count);
@@ -193,7 +186,7 @@ static qlft_status read_gguf(void *out, const source *s, const source_tensor *t)
     } else {
         for (int64_t row = 0; row < rows && status == QLFT_OK; row++)
             status = read_gguf_row((char *)out + (size_t)(row * cols) * dtype_bytes(t->type), t->type, wide, t,
-                                   permuted_row(row, rows, t->permuted_heads) * cols, cols);
+                                   gguf_pair_row(row, rows / t->permuted_heads) * cols, cols);
     }
     free(wide);
     gguf_forget(&s->file, t->packed);
@@ -278,8 +271,8 @@ qlft_status source_fingerprint(char hex[SHA256_HEX_BYTES], const source *s)
     return QLFT_OK;
 }
 
-/* Does `name` fit the pattern of a role ("model.layers.%d.mlp.up_proj" + ".weight" or ".bias")? */
-static bool name_of_role(const char *name, const char *pattern)
+/* Does `name` fit the pattern of a role ("model.layers.%d.mlp.up_proj" + ".weight", or ".bias" if it has one) in a layer that the model has? */
+static bool name_of_role(const char *name, const char *pattern, int layers, bool biased)
 {
     const char *hole = strstr(pattern, "%d");
     size_t head = hole ? (size_t)(hole - pattern) : strlen(pattern);
@@ -287,25 +280,26 @@ static bool name_of_role(const char *name, const char *pattern)
     name += head;
     if (hole) {
         size_t digits = strspn(name, "0123456789"), tail = strlen(hole + 2);
-        if (!digits || strncmp(name + digits, hole + 2, tail) != 0) return false;
+        if (!digits || digits > 4 || atoi(name) >= layers || strncmp(name + digits, hole + 2, tail) != 0) return false;
         name += digits + tail;
     }
-    return strcmp(name, ".weight") == 0 || strcmp(name, ".bias") == 0;
+    return strcmp(name, ".weight") == 0 || (biased && strcmp(name, ".bias") == 0);
 }
 
 static bool name_is_known(const source *s, const char *name)
 {
     for (int role = 0; role < TENSOR_ROLES; role++) {
         const tensor_name *pattern = &s->dims.kind->names[role];
-        if (name_of_role(name, s->is_gguf ? pattern->gguf : pattern->hf)) return true;
+        if (name_of_role(name, s->is_gguf ? pattern->gguf : pattern->hf, s->dims.layers, shape_has_bias(&s->dims, (tensor_role)role))) return true;
     }
     return strcmp(name, "rope_freqs.weight") == 0 || ends_with(name, ".rotary_emb.inv_freq");
 }
 
-const char *source_stray(const source *s)
+const char *source_stray(const source *s, int *at)
 {
     int count = s->is_gguf ? s->file.tensor_count : s->weights.count;
-    for (int i = 0; i < count; i++) {
+    while (*at < count) {
+        int i = (*at)++;
         const char *name = s->is_gguf ? s->file.tensors[i].name : s->weights.entries[i].name;
         if (!name_is_known(s, name)) return name;
     }

@@ -43,8 +43,9 @@ qlft_status source_rope_factors(float *out, const source *s, int64_t count);
 qlft_status source_sha256(char hex[SHA256_HEX_BYTES], const source *s);
 /* A quick identity, for telling whether a run is resumed on the same base: SHA-256 of names, types, shapes and of samples of each tensor. */
 qlft_status source_fingerprint(char hex[SHA256_HEX_BYTES], const source *s);
-/* Weights that no role names ("model.layers.0.self_attn.k_scale"): the first one, or NULL. Rotary tables that checkpoints carry along are known. */
-const char *source_stray(const source *s);
+/* Weights that no role names ("model.layers.0.self_attn.k_scale"): the next one from *at (0 at first), or NULL. Rotary tables that
+ * checkpoints carry along are known. */
+const char *source_stray(const source *s, int *at);
 
 #ifdef __cplusplus
 }

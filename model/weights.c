@@ -25,11 +25,6 @@ void model_matrix_size(const model *m, tensor_role role, int64_t *rows, int64_t 
     *cols = sizes[role].cols;
 }
 
-static bool role_is_attention(tensor_role role)
-{
-    return role <= TENSOR_O;
-}
-
 /* Type a matrix that is not quantized is kept in: BF16 where that is exact or where the run computes in BF16 anyway. */
 static dtype kept_type(const model *m, tensor_role role, int layer)
 {
@@ -51,8 +46,7 @@ static void bind_linear(model *m, arena *a, tensor_role role, int layer, linear 
         nf4_bind(&l->nf4, a, "blocks", names[role], rows, cols, m->options.double_quant);
     else
         l->dense = arena_tensor(a, TIER_DEVICE, LEDGER_BASE, "blocks", names[role], rows, cols, kept_type(m, role, layer));
-    bool bias = role_is_attention(role) ? m->dims.attention_bias : m->dims.mlp_bias;
-    l->bias = bias ? arena_take(a, TIER_DEVICE, LEDGER_BASE, "blocks", "biases", (size_t)rows * sizeof(float)) : NULL;
+    l->bias = shape_has_bias(&m->dims, role) ? arena_take(a, TIER_DEVICE, LEDGER_BASE, "blocks", "biases", (size_t)rows * sizeof(float)) : NULL;
 }
 
 void model_bind_base(model *m, arena *a)

@@ -56,8 +56,8 @@ qlft_status qlft_export(char **json_text, const qlft_config *c, const qlft_obser
     if (status == QLFT_OK) status = packed ? export_gguf(&r, c->out) : export_peft(&r, c->out, hash);
     if (status == QLFT_OK && packed) status = file_sha256(hash, c->out);
     if (status == QLFT_OK) {
-        json_t *summary = json_pack("{s:s, s:s, s:i, s:f, s:s}", "path", c->out, "format", packed ? "gguf" : "peft", "tensors", 2 * r.adapted_count, "scale",
-                                    peft_scale(&r.adapter), "sha256", hash);
+        json_t *summary = json_pack("{s:o, s:s, s:i, s:f, s:s}", "path", json_string_or_null(c->out), "format", packed ? "gguf" : "peft", "tensors",
+                                    2 * r.adapted_count, "scale", peft_scale(&r.adapter), "sha256", hash);
         *json_text = summary ? json_dumps(summary, JSON_INDENT(1)) : NULL;
         json_decref(summary);
         if (!*json_text) status = status_fail(QLFT_ENOMEM, "out of memory");

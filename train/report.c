@@ -19,8 +19,8 @@ json_t *report_base(const run *r, bool with_hash)
         parameters += rows * cols * (role < TENSOR_BLOCK_END ? m->dims.layers : 1);
     }
     if (with_hash && source_sha256(hash, &m->source) != QLFT_OK) log_warning("the base's hash is not known: %s", qlft_last_error());
-    return json_pack("{s:s, s:s, s:I, s:s}", "path", r->config->base, "architecture", m->dims.kind->hf_class, "parameters", (json_int_t)parameters, "sha256",
-                     hash);
+    return json_pack("{s:o, s:s, s:I, s:s}", "path", json_string_or_null(r->config->base), "architecture", m->dims.kind->hf_class, "parameters",
+                     (json_int_t)parameters, "sha256", hash);
 }
 
 json_t *report_data(const dataset *data)
@@ -78,8 +78,22 @@ static json_t *report_memory(const run *r)
                      (json_int_t)process, "unaccounted_bytes", (json_int_t)(process - used), "tiers", tiers);
 }
 
-/* FLOPs a token of a step: 4N + 4H s + 6P + 7 L d T/2-free form of FACTS.md A3: weights of the blocks N (recomputed: 6N), head H on the supervised share s
- * only, adapters P, attention 7 L d T (recomputed 9), T the mean context. */
+/* Length of the sample that a token is in, in the mean over tokens. */
+static double mean_context(const dataset *data)
+{
+    double tokens = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < dataset_size(data); i++) {
+        double length = (double)dataset_sample(data, i).length;
+        tokens += length;
+        squares += length * length;
+    }
+    return tokens > 0.0 ? squares / tokens : 0.0;
+}
+
+/* FLOPs a token of a step with causal attention and a frozen base: 4 N + 4 s H + 6 P + 7 L d T, with blocks recomputed 6 N + 4 s H + 8 P + 9 L d T. N weights
+ * of the blocks, H of the head, which sees the supervised share s of the tokens only, P of the adapters; L layers, d width of attention, T its context. A
+ * product is 2 FLOPs a weight, forward and for the gradient of its input (the adapters' gradients: 2 more); attention is 2 products forward and 5 backward over
+ * half of d T. */
 static double flops_per_token(const run *r, const history *h)
 {
     const model *m = r->m;
@@ -89,9 +103,8 @@ static double flops_per_token(const run *r, const history *h)
         model_matrix_size(m, (tensor_role)role, &rows, &cols);
         blocks += (double)rows * (double)cols * m->dims.layers;
     }
-    data_counts c = dataset_counts(r->data);
     double head = (double)m->dims.vocabulary * (double)m->dims.width, share = tokens > 0.0 ? (double)h->supervised_tokens / tokens : 0.0;
-    double context = c.samples ? (double)c.tokens / (double)c.samples : 0.0, width = (double)m->dims.heads * m->dims.head_size;
+    double context = mean_context(r->data), width = (double)m->dims.heads * m->dims.head_size;
     bool kept = r->choice.keep_blocks;
     return (kept ? 4.0 : 6.0) * blocks + 4.0 * head * share + (kept ? 6.0 : 8.0) * (double)m->parameters +
            (kept ? 7.0 : 9.0) * m->dims.layers * width * context;
@@ -181,6 +194,7 @@ json_t *report_make(run *r, const history *h, const char *exit_text, const char 
         {"phases", json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "load_s", r->phases.load - r->phases.quantize, "quantize_s", r->phases.quantize, "tokenize_s",
                              r->phases.tokenize, "train_s", r->phases.train, "eval_s", r->phases.eval, "save_s", r->phases.save)},
         {"eval", report_evals(h)},
+        {"samples", samples_json(&h->answers)},
         {"warnings", r->warnings ? json_incref(r->warnings) : json_array()},
         {"steps", report_steps(h)},
         {"result", result},
