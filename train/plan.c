@@ -29,11 +29,12 @@ static bool pull_loss_chunk(run *r)
 }
 
 static const lever levers[] = {
-    {"checkpointing", "each block's forward pass is run twice: about a third more time", pull_checkpointing},
+    /* by their cost, the cheapest first */
     {"loss-chunk", "the head runs in smaller pieces: a few percent more time", pull_loss_chunk},
+    {"checkpointing", "each block's forward pass is run twice: about a third more time", pull_checkpointing},
 };
 
-enum { LEVERS = sizeof levers / sizeof levers[0], MAX_PULLS = 64 };
+enum { LEVERS = sizeof levers / sizeof levers[0] };
 _Static_assert((int)LEVERS <= (int)PLAN_LEVERS, "plan_choice.pulls has a place for each lever");
 
 /* ---- dry bind ---- */
@@ -112,7 +113,11 @@ static qlft_status plan_does_not_fit(run *r)
         add_remedy(r, need, help, sizeof help, "--checkpointing block");
         r->choice = saved;
     }
-    if (r->choice.tokens >= 2) {
+    if (r->choice.cache_tokens >= 2) {
+        r->choice.cache_tokens /= 2;
+        add_remedy(r, need, help, sizeof help, "half of the prompt and --max-tokens");
+        r->choice = saved;
+    } else if (r->choice.tokens >= 2) {
         r->choice.tokens /= 2;
         add_remedy(r, need, help, sizeof help, "half of --seq (or of --batch)");
         r->choice = saved;
@@ -126,6 +131,26 @@ static qlft_status plan_does_not_fit(run *r)
                        bytes_text(text[4], (double)r->budget_total), rows, help);
 }
 
+/* The cheapest lever that is enough is pulled, and after it cheaper ones only as far as they are still needed. */
+static qlft_status pull_levers(run *r)
+{
+    const plan_choice start = r->choice;
+    size_t excess = plan_excess(r);
+    for (int last = 0; last < LEVERS && plan_excess(r); last++) {
+        r->choice = start;
+        QLFT_TRY(plan_dry(r));
+        for (int i = last; i >= 0; i--)
+            while (plan_excess(r) && levers[i].pull(r)) {
+                r->choice.pulls[i]++;
+                QLFT_TRY(plan_dry(r));
+            }
+    }
+    char text[BYTES_TEXT];
+    for (int i = 0; i < LEVERS; i++)
+        if (r->choice.pulls[i]) log_info("to fit, %s must go: --%s pulled (%s)", bytes_text(text, (double)excess), levers[i].name, levers[i].cost);
+    return QLFT_OK;
+}
+
 qlft_status plan_make(run *r, int64_t tokens)
 {
     const qlft_config *c = r->config;
@@ -137,15 +162,7 @@ qlft_status plan_make(run *r, int64_t tokens)
     r->choice.page_optim = training && c->page_optim != CHOOSE_OFF;
     set_budgets(r);
     QLFT_TRY(plan_dry(r));
-    int pulls = 0;
-    char text[BYTES_TEXT];
-    for (int i = 0; i < LEVERS; i++) {
-        while (training && plan_excess(r) && pulls++ < MAX_PULLS && levers[i].pull(r)) {
-            log_info("to fit, %s must go: --%s pulled (%s)", bytes_text(text, (double)plan_excess(r)), levers[i].name, levers[i].cost);
-            r->choice.pulls[i]++;
-            QLFT_TRY(plan_dry(r));
-        }
-    }
+    if (training) QLFT_TRY(pull_levers(r));
     return plan_excess(r) ? plan_does_not_fit(r) : QLFT_OK;
 }
 

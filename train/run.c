@@ -174,6 +174,15 @@ static qlft_status count_steps(run *r)
     return QLFT_OK;
 }
 
+/* Positions that the model was not made for have rotary angles that it has never seen. */
+static void warn_positions(const run *r)
+{
+    int64_t most = r->m->dims.max_positions, longest = dataset_counts(r->data).longest;
+    if (most > 0 && longest > most)
+        log_warning("the longest sample has %lld tokens, the model was made for %lld: lower --seq, or expect it to do badly beyond", (long long)longest,
+                    (long long)most);
+}
+
 qlft_status run_open_data(run *r)
 {
     bool training = r->work == RUN_TRAIN;
@@ -192,6 +201,7 @@ qlft_status run_open_data(run *r)
     if (status == QLFT_OK && training && c->eval_data_count)
         status = open_set(r, &r->eval_data, &r->eval_batches, c->eval_data, c->eval_data_count, false, cache);
     if (status == QLFT_OK && training) status = count_steps(r);
+    if (status == QLFT_OK) warn_positions(r);
     free(cache);
     r->phases.tokenize = run_clock() - started;
     return status;
