@@ -75,7 +75,7 @@ struct qlft_config {
     char *device;    /* "auto", "cpu", "cuda", "cuda:1" */
     int64_t threads; /* 0: all */
     char *out;
-    int64_t save_every, keep, eval_every; /* steps; 0: only at the end (save), only before and after (eval) */
+    int64_t save_every, keep, eval_every, samples; /* steps; 0: only at the end (save), only before and after (eval) */
     bool gguf;
     char *resume; /* NULL: no; "auto" or a path */
     char *recipe;

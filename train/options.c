@@ -75,7 +75,8 @@ const option_row options[] = {
     {OPTION("rslora", "adapter", SWITCH, "on|off", "off", RUN, "scale by alpha / sqrt(r) instead"), AT(rslora)},
 
     /* ---- data ---- */
-    {OPTION("data", "data", PATHS, "PATH...", NULL, RUN, "rows to learn: .jsonl .json .txt, each also .gz; several allowed, - is standard input"), .info.required = true, LIST(data)},
+    {OPTION("data", "data", PATHS, "PATH...", NULL, COMMAND_TRAIN, "rows to learn: .jsonl .json .txt, each also .gz; several allowed, - is standard input"), .info.required = true, LIST(data)},
+    {OPTION("data", "data", PATHS, "PATH...", NULL, COMMAND_PLAN, "rows to learn, as for training; without: every row is taken to be --seq tokens long"), LIST(data)},
     {OPTION("data", "data", PATHS, "PATH...", NULL, COMMAND_TOKENS, "rows to show, as for training"), LIST(data)},
     {OPTION("data", "data", PATHS, "PATH...", NULL, COMMAND_EVAL, "rows to measure the loss on, as for training"), .info.required = true, LIST(data)},
     {OPTION("data", "data", PATHS, "PATH...", NULL, COMMAND_GENERATE, "rows to answer; what they already answer is left out"), LIST(data)},
@@ -148,6 +149,7 @@ const option_row options[] = {
     {OPTION("threads", "running", INT, "N", "0", MODEL, "0: all that this process may use"), RANGE(0, 4096), AT(threads)},
     {OPTION("save-every", "running", INT, "N", "100", RUN, "steps between checkpoints; 0: only at the end"), FROM(0), UNIT("steps"), AT(save_every)},
     {OPTION("keep", "running", INT, "N", "2", RUN, "newest checkpoints to keep"), RANGE(1, 1000000), AT(keep)},
+    {OPTION("samples", "running", INT, "N", "2", RUN, "rows of --eval-data to answer before and after, for the report"), RANGE(0, 100), UNIT("rows"), AT(samples)},
     {OPTION("eval-every", "running", INT, "N", "0", RUN, "steps between measures on --eval-data; 0: only before and after"), FROM(0), UNIT("steps"), AT(eval_every)},
     {OPTION("gguf", "running", SWITCH, "on|off", "off", RUN, "also write adapter.gguf for llama.cpp"), AT(gguf)},
     {OPTION("resume", "running", PATH, "auto|PATH", NULL, RUN, "go on from a checkpoint; auto: the newest under --out, if any"), .flags = OPTION_NO_RECIPE, AT(resume)},

@@ -5,14 +5,9 @@
 #include "core/log.h"
 #include "data/chat.h"
 #include "infer/decode.h"
-#include "train/run.h"
+#include "train/prompts.h"
 
 enum { PASS_TOKENS = 256, CHAT_TOKENS = 8192, MAX_STOPS = 64 };
-
-typedef struct id_list {
-    int32_t *ids;
-    int64_t count, capacity;
-} id_list;
 
 typedef struct talk {
     run *r;
@@ -32,27 +27,13 @@ typedef struct talk {
     const char *end;
 } talk;
 
-static qlft_status ids_add(id_list *list, const int32_t *ids, int64_t count)
-{
-    if (list->count + count > list->capacity) {
-        int64_t capacity = 2 * (list->count + count) + 64;
-        int32_t *grown = realloc(list->ids, (size_t)capacity * sizeof *grown);
-        if (!grown) return status_fail(QLFT_ENOMEM, "out of memory for %lld tokens", (long long)capacity);
-        list->ids = grown;
-        list->capacity = capacity;
-    }
-    memcpy(list->ids + list->count, ids, (size_t)count * sizeof *ids);
-    list->count += count;
-    return QLFT_OK;
-}
-
 static qlft_status ids_of_text(id_list *out, const tokenizer *tok, const char *text, size_t bytes, unsigned flags)
 {
     token_list list = {NULL, 0, 0};
     out->count = 0;
     QLFT_TRY(tokenizer_encode(tok, text, bytes, flags, &list));
     qlft_status status = QLFT_OK;
-    for (size_t i = 0; i < list.count && status == QLFT_OK; i++) status = ids_add(out, &list.items[i].id, 1);
+    for (size_t i = 0; i < list.count && status == QLFT_OK; i++) status = id_list_add(out, &list.items[i].id, 1);
     token_list_free(&list);
     return status;
 }
@@ -137,7 +118,7 @@ static void hand_out(talk *t, bool all)
 static bool take_token(void *payload, int32_t id)
 {
     talk *t = payload;
-    t->status = ids_add(&t->answer, &id, 1);
+    t->status = id_list_add(&t->answer, &id, 1);
     free(t->text);
     t->text = NULL;
     if (t->status == QLFT_OK) t->status = tokenizer_decode(t->r->tok, t->answer.ids, (size_t)t->answer.count, true, &t->text, &t->text_bytes);
@@ -170,8 +151,8 @@ static qlft_status answer_to(talk *t, const id_list *ids)
     QLFT_TRY(decoder_feed(&t->dec, ids->ids + shared, ids->count - shared));
     QLFT_TRY(decoder_generate(&t->dec, &o, take_token, t, &drawn, &end));
     QLFT_TRY(t->status);
-    QLFT_TRY(ids_add(&t->fed, ids->ids + shared, ids->count - shared));
-    QLFT_TRY(ids_add(&t->fed, t->answer.ids, t->answer.count));
+    QLFT_TRY(id_list_add(&t->fed, ids->ids + shared, ids->count - shared));
+    QLFT_TRY(id_list_add(&t->fed, t->answer.ids, t->answer.count));
     if (t->dec.cache->length < t->fed.count) t->fed.count = t->dec.cache->length;
     hand_out(t, true);
     t->end = end_names[end];
@@ -202,84 +183,6 @@ static qlft_status converse(talk *t)
     json_decref(messages);
     free(ids.ids);
     return status;
-}
-
-/* Prompts of a file, gathered before memory is planned for the longest. */
-typedef struct prompt_row {
-    int64_t line;
-    int32_t file;
-    char *text, *error;
-    size_t bytes;
-    id_list ids;
-} prompt_row;
-typedef struct prompt_list {
-    prompt_row *rows;
-    int64_t count, capacity, longest;
-    qlft_status status;
-} prompt_list;
-
-static bool gather_row(void *payload, const data_row *from)
-{
-    prompt_list *list = payload;
-    if (list->count == list->capacity) {
-        int64_t capacity = list->capacity ? 2 * list->capacity : 64;
-        prompt_row *rows = realloc(list->rows, (size_t)capacity * sizeof *rows);
-        if (!rows) {
-            list->status = status_fail(QLFT_ENOMEM, "out of memory for %lld rows", (long long)capacity);
-            return false;
-        }
-        list->rows = rows;
-        list->capacity = capacity;
-    }
-    prompt_row *row = &list->rows[list->count++];
-    memset(row, 0, sizeof *row);
-    row->line = from->line;
-    row->file = from->file;
-    if (from->bad || from->count == 0) {
-        row->error = strdup(from->bad ? from->error : "there is nothing to read: the prompt has no tokens");
-        if (!row->error) list->status = status_fail(QLFT_ENOMEM, "out of memory for a row");
-        return row->error != NULL;
-    }
-    row->bytes = from->text_bytes;
-    row->text = malloc(from->text_bytes + 1);
-    list->status = row->text ? ids_add(&row->ids, from->ids, (int64_t)from->count) : status_fail(QLFT_ENOMEM, "out of memory for a row");
-    if (row->text && from->text) memcpy(row->text, from->text, from->text_bytes);
-    if (row->text) row->text[from->text_bytes] = 0;
-    if (row->ids.count > list->longest) list->longest = row->ids.count;
-    return list->status == QLFT_OK;
-}
-
-static qlft_status gather_rows(prompt_list *list, const run *r)
-{
-    const qlft_config *c = r->config;
-    data_options o;
-    memset(&o, 0, sizeof o);
-    o.paths = (const char *const *)c->data;
-    o.path_count = c->data_count;
-    o.format = (data_format)c->format;
-    o.template_path = c->template_path;
-    o.on_bad_row = (data_on_bad_row)c->on_bad_row;
-    o.vocabulary = r->m->dims.vocabulary;
-    o.prompt_only = true;
-    o.raw = c->raw;
-    QLFT_TRY(data_each_row(&o, r->tok, gather_row, list));
-    QLFT_TRY(list->status);
-    if (list->count == 0) log_warning("%s%s: no rows", c->data[0], c->data_count > 1 ? " and the other files" : "");
-    for (int64_t i = 0; i < list->count && c->on_bad_row == BAD_ROW_STOP; i++)
-        if (list->rows[i].error)
-            return status_fail(QLFT_EFORMAT, "%s line %lld: %s; mend the row or use --on-bad-row skip", c->data[list->rows[i].file],
-                               (long long)list->rows[i].line, list->rows[i].error);
-    return QLFT_OK;
-}
-
-static void free_rows(prompt_list *list)
-{
-    for (int64_t i = 0; i < list->count; i++) {
-        free(list->rows[i].text);
-        free(list->rows[i].error);
-        free(list->rows[i].ids.ids);
-    }
-    free(list->rows);
 }
 
 static qlft_status answer_rows(talk *t, const prompt_list *list)
@@ -325,7 +228,7 @@ static qlft_status generate(talk *t, prompt_list *rows, id_list *prompt)
     QLFT_TRY(tokenizer_open(&r->tok, r->m->source.folder));
     QLFT_TRY(open_template(t));
     if (c->data_count)
-        QLFT_TRY(gather_rows(rows, r));
+        QLFT_TRY(prompt_list_read(rows, r, c->data, c->data_count, 0));
     else if (!c->chat)
         QLFT_TRY(ids_of_prompt(prompt, t));
     r->choice.cache_tokens = context_of(r, rows, prompt);
@@ -368,7 +271,7 @@ qlft_status qlft_generate(char **json_text, const qlft_config *c, const qlft_con
     free(t.answer.ids);
     free(t.text);
     free(prompt.ids);
-    free_rows(&rows);
+    prompt_list_free(&rows);
     run_close(&r);
     return status;
 }

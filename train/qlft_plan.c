@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "train/report.h"
+#include "train/samples.h"
 
 static char *plan_text(run *r)
 {
@@ -21,10 +22,13 @@ static char *plan_text(run *r)
 qlft_status qlft_plan(char **json_text, const qlft_config *c, const qlft_observer *observer)
 {
     run r;
+    samples answers;
+    memset(&answers, 0, sizeof answers);
     *json_text = NULL;
     qlft_status status = run_start(&r, c, observer);
     if (status == QLFT_OK) status = run_open_model(&r, RUN_TRAIN);
     if (status == QLFT_OK && c->data_count) status = run_open_data(&r);
+    if (status == QLFT_OK && c->data_count) status = samples_open(&answers, &r);
     if (status == QLFT_OK) status = plan_make(&r, c->data_count ? run_largest_batch(&r) : c->batch * c->seq);
     if (status == QLFT_OK || status == QLFT_EFIT) {
         char *why = strdup(qlft_last_error());
@@ -35,6 +39,7 @@ qlft_status qlft_plan(char **json_text, const qlft_config *c, const qlft_observe
             status_fail(status, "%s", why ? why : "");
         free(why);
     }
+    samples_close(&answers);
     run_close(&r);
     return status;
 }

@@ -97,13 +97,16 @@ static qlft_status finish(run *r, const history *h, const cursor *at, qlft_statu
     return status;
 }
 
-static qlft_status train_open(run *r)
+static qlft_status train_open(run *r, history *h)
 {
     QLFT_TRY(run_open_model(r, RUN_TRAIN));
     QLFT_TRY(check_space(r));
     QLFT_TRY(run_open_data(r));
-    tokenizer_close(r->tok); /* its vocabulary is not needed while training */
-    r->tok = NULL;
+    QLFT_TRY(samples_open(&h->answers, r));
+    if (!h->answers.prompts.count) { /* else answers need its vocabulary */
+        tokenizer_close(r->tok);
+        r->tok = NULL;
+    }
 #ifdef __GLIBC__
     malloc_trim(0); /* what tokenising took goes back to the system before the plan is reserved */
 #endif
@@ -135,7 +138,7 @@ static qlft_status train_locked(run *r, char **report_path)
     memset(&at, 0, sizeof at);
     memset(&h, 0, sizeof h);
     if (!recipe) return status_fail(QLFT_ENOMEM, "out of memory");
-    if ((status = train_open(r)) != QLFT_OK) goto done;
+    if ((status = train_open(r, &h)) != QLFT_OK) goto done;
     if ((status = resume(r, &at, &h)) != QLFT_OK) goto done;
     if ((status = tell_replaced(r, &at)) != QLFT_OK) goto done;
     if ((status = history_begin(&h, r->config->out, at.step)) != QLFT_OK) goto done;

@@ -14,6 +14,7 @@ void history_free(history *h)
 {
     free(h->steps);
     free(h->evals);
+    samples_close(&h->answers);
     memset(h, 0, sizeof *h);
 }
 
@@ -43,7 +44,7 @@ static qlft_status history_add_eval(history *h, const eval_record *e)
     return QLFT_OK;
 }
 
-/* [[step, loss, supervised tokens], ...]; yours; NULL without memory. */
+/* {"evals": [[step, loss, supervised tokens], ...], "before": [...]}; yours; NULL without memory. */
 static char *evals_text(const history *h)
 {
     json_t *list = json_array();
@@ -52,16 +53,19 @@ static char *evals_text(const history *h)
         const eval_record *e = &h->evals[i];
         whole = json_array_append_new(list, json_pack("[I, f, I]", (json_int_t)e->step, e->loss, (json_int_t)e->supervised_tokens)) == 0;
     }
-    char *text = whole ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_t *kept = whole ? json_pack("{s:O, s:o}", "evals", list, "before", samples_before_json(&h->answers)) : NULL;
+    char *text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
     json_decref(list);
+    json_decref(kept);
     return text;
 }
 
 qlft_status history_evals_from(history *h, const char *text)
 {
-    json_t *list = NULL;
-    QLFT_TRY(json_parse(&list, text, strlen(text), "the checkpoint's evaluations"));
-    qlft_status status = QLFT_OK;
+    json_t *kept = NULL;
+    QLFT_TRY(json_parse(&kept, text, strlen(text), "the checkpoint's evaluations"));
+    const json_t *list = json_object_get(kept, "evals");
+    qlft_status status = samples_before_from(&h->answers, json_object_get(kept, "before"));
     for (size_t i = 0; status == QLFT_OK && i < json_array_size(list); i++) {
         eval_record e;
         json_int_t step, supervised;
@@ -73,7 +77,7 @@ qlft_status history_evals_from(history *h, const char *text)
         e.supervised_tokens = supervised;
         status = history_add_eval(h, &e);
     }
-    json_decref(list);
+    json_decref(kept);
     return status;
 }
 
@@ -204,6 +208,9 @@ qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *superv
 /* Evaluates if this step is to be and was not yet: a run that was stopped after its checkpoint, but before its evaluation, makes up for it. */
 static qlft_status eval_now(run *r, history *h, int64_t step)
 {
+    double started = run_clock();
+    if (step == 0 || step == r->steps) QLFT_TRY(samples_answer(&h->answers, r, step > 0));
+    r->phases.eval += run_clock() - started;
     eval_record e = {step, 0, 0.0};
     bool due = step == 0 || step == r->steps || (r->config->eval_every && step % r->config->eval_every == 0);
     bool done = h->eval_count && h->evals[h->eval_count - 1].step >= step;
@@ -237,13 +244,13 @@ static void name_samples(const run *r, char *out, size_t bytes)
 /* `which`: what the samples are of ("": the loss is theirs alone). */
 static qlft_status stop_not_finite(const run *r, const cursor *at, const char *what, const char *which)
 {
-    char samples[1024] = "", *last = NULL;
-    name_samples(r, samples, sizeof samples);
+    char rows[1024] = "", *last = NULL;
+    name_samples(r, rows, sizeof rows);
     if (checkpoint_find(&last, r->config->out) != QLFT_OK) last = NULL;
-    qlft_status status = status_fail(
-        QLFT_ENUMERIC,
-        "step %lld: the %s is not finite; samples%s: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
-        (long long)at->step + 1, what, which, samples, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
+    qlft_status status =
+        status_fail(QLFT_ENUMERIC,
+                    "step %lld: the %s is not finite; rows%s: %s. No adapter is written; %s%s. A lower --lr, --compute f32, or leaving these rows out may help",
+                    (long long)at->step + 1, what, which, rows, last ? "the last good checkpoint is " : "there is no checkpoint yet", last ? last : "");
     free(last);
     return status;
 }

@@ -3,6 +3,7 @@
 #define TRAIN_TRAINER_H
 
 #include "train/checkpoint.h"
+#include "train/samples.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,7 @@ typedef struct history {
     int64_t step_count, step_capacity;
     eval_record *evals;
     int64_t eval_count, eval_capacity;
+    samples answers;                   /* to held-out rows, before and after */
     int64_t resumed_at;                /* step that this process began after */
     int64_t tokens, supervised_tokens; /* of the steps of this process */
     double seconds;                    /* of the steps of this process */
@@ -33,7 +35,7 @@ void history_free(history *h);
 /* Steps so far of an earlier process, from OUT/metrics.jsonl, up to and including `step`; the file is cut to them. Step 0: a fresh file. */
 qlft_status history_begin(history *h, const char *out, int64_t step);
 
-/* Evaluations of an earlier process, as checkpoints keep them. */
+/* Evaluations and first answers of an earlier process, as checkpoints keep them. */
 qlft_status history_evals_from(history *h, const char *text);
 
 /* Trains from `at` to the end, or until stopped (QLFT_ESIGNAL after saving a checkpoint). Evaluates before, after and every --eval-every steps. */
