@@ -65,6 +65,8 @@ check "eval gives the loss of the report ($evaluated, $after)" awk -v a="$evalua
 
 expect 0 "plan" "$QLFT" plan --base "$TINY" --data rows.jsonl --format tokens --eval-data held.jsonl --epochs 3 --r 4 --seq 64 --batch 2 --accum 2 --threads 1 --json
 check "plan and run say the same peak" test "$(number stdout planned_peak_bytes)" = "$(number out/report.json planned_peak_bytes)"
+expect 0 "plan without data: rows of --seq tokens" "$QLFT" plan --base "$TINY" --r 4 --seq 64 --batch 2 --threads 1 --json
+check "it is no less than with data" test "$(number stdout planned_peak_bytes)" -ge "$(number out/report.json planned_peak_bytes)"
 expect 4 "a budget that is too small" tiny_train small rows.jsonl --memory 100KB
 says stderr '[0-9]'
 check "nothing is written for it" test ! -e small/adapter_model.safetensors
