@@ -128,7 +128,7 @@ static void show_choices(const json_t *plan)
         if (whole_at(lever, "saves_bytes")) show_bytes(saves, (double)whole_at(lever, "saves_bytes"));
         bool done = json_is_true(json_object_get(lever, "pulled"));
         const char *state = done ? "[done]" : !*saves ? "[no gain]" : fits ? "[not needed]" : "[ruled out]";
-        printf("  %-12s  %-13s  %s%s%s\n", state, text_at(lever, "name"), text_at(lever, "cost"), *saves ? "; frees " : "", saves);
+        printf("  %-12s  %s%s%s\n  %12s  %s\n", state, text_at(lever, "name"), *saves ? ", frees " : "", saves, "", text_at(lever, "cost"));
     }
 }
 

@@ -38,20 +38,24 @@ const command *command_find(const char *name)
 
 /* ---- signals: the first one asks the run to save and end, the second ends it ---- */
 static volatile sig_atomic_t stop_asked;
+static volatile sig_atomic_t stop_saves; /* the command is one that saves before it ends */
 
 static void on_stop(int number)
 {
-    static const char note[] = "\nqlft: stopping behind this step, to save it (once more: end at once, without)\n";
+    static const char saving[] = "\nqlft: stopping behind this step, to save it (once more: end at once, without)\n", plain[] = "\n";
     (void)number;
+    const char *note = stop_saves ? saving : plain;
+    size_t bytes = stop_saves ? sizeof saving - 1 : sizeof plain - 1;
     stop_asked = 1;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
-    if (write(STDERR_FILENO, note, sizeof note - 1) < 0) return; /* there is nobody to tell */
+    if (write(STDERR_FILENO, note, bytes) < 0) return; /* there is nobody to tell */
 }
 
-static void signals_set(bool stream)
+static void signals_set(bool stream, bool saves)
 {
+    stop_saves = saves;
     struct sigaction action, before;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -107,7 +111,7 @@ static qlft_status run(call *c, const command *which, int count, char **words)
     progress_watch(c->shown, &c->observer);
     c->observer.stop = &stop_asked;
     qlft_log_to(progress_log, c->shown, level_of(c));
-    signals_set(which->stream);
+    signals_set(which->stream, which->run == cmd_train);
     return which->run(c);
 }
 
