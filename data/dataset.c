@@ -424,6 +424,8 @@ static qlft_status each_row_of(row_maker *m, const data_options *o, int32_t file
         given.line = raw.line;
         given.text = made->text;
         given.text_bytes = made->text_bytes;
+        given.asked_start = made->asked_start;
+        given.asked_bytes = made->asked_bytes;
         given.bad = made->bad;
         memcpy(given.error, made->error, sizeof given.error);
         /* A row without a token (an empty prompt, an empty text as it is) has no pieces, and is told all the same. */

@@ -96,6 +96,7 @@ bool dataset_was_cached(const dataset *s);
 typedef struct data_row {
     const char *text; /* rendered; NULL for tokens rows */
     size_t text_bytes;
+    size_t asked_start, asked_bytes; /* what is said last in the text: of a conversation the last message, else the whole text */
     const int32_t *ids, *labels;
     size_t count;
     bool bad; /* then error says why */

@@ -344,6 +344,9 @@ qlft_status row_make(row_maker *m, const made_row **out, const jsonl_row *raw, i
     if (m->row.format != FORMAT_TOKENS && m->text.text) {
         m->row.text = m->text.text;
         m->row.text_bytes = m->text.bytes;
+        const row_span whole = {0, m->text.bytes}, last = m->text.said_count ? m->text.said[m->text.said_count - 1] : whole;
+        m->row.asked_start = last.start;
+        m->row.asked_bytes = last.end - last.start;
     }
     *out = &m->row;
     if (status == QLFT_OK) m->formats[file] = m->row.format;

@@ -17,7 +17,8 @@ typedef struct row_span {
 typedef struct made_row {
     char *text; /* rendered; NULL for tokens rows */
     size_t text_bytes;
-    int32_t *ids, *labels; /* [count]; labels[i] = ids[i] where token i is a target, else -100 */
+    size_t asked_start, asked_bytes; /* what is said last in the text: of a conversation the last message, else the whole text */
+    int32_t *ids, *labels;           /* [count]; labels[i] = ids[i] where token i is a target, else -100 */
     size_t count;
     data_format format; /* never FORMAT_AUTO, but for a bad row that has no known field */
     bool whole_file;    /* the text of a .txt file */

@@ -92,6 +92,7 @@ qlft_status turns_prompt(row_text *out, const json_t *list, const json_t *object
     QLFT_TRY(first_messages(&asked, list, count));
     qlft_status status = chat_render(&prompt, c, asked, object, true);
     if (status == QLFT_OK) status = row_text_put(out, prompt.text, prompt.bytes);
+    for (size_t k = 0; k < prompt.span_count && status == QLFT_OK; k++) status = row_text_said(out, prompt.spans[k].start, prompt.spans[k].end);
     out->flags = TOKENIZE_SPECIAL;
     chat_text_free(&prompt);
     json_decref(asked);

@@ -478,6 +478,7 @@ Test(recipe, round_trip)
         {"keep", "9"},
         {"eval-every", "5"},
         {"gguf", "on"},
+        {"samples", "3"},
     };
     qlft_config *before = config_for("train"), *after = config_for("train");
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)

@@ -46,6 +46,8 @@ static qlft_status take_row(prompt_list *list, const data_row *from)
     if (!row->text) return status_fail(QLFT_ENOMEM, "out of memory for a row");
     memcpy(row->text, from->text ? from->text : "", row->bytes);
     row->text[row->bytes] = 0;
+    row->asked_start = from->text ? from->asked_start : 0;
+    row->asked_bytes = from->text ? from->asked_bytes : 0;
     QLFT_TRY(id_list_add(&row->ids, from->ids, (int64_t)from->count));
     if (row->ids.count > list->longest) list->longest = row->ids.count;
     return QLFT_OK;

@@ -18,8 +18,8 @@ qlft_status id_list_add(id_list *list, const int32_t *ids, int64_t count);
 typedef struct prompt_row {
     int64_t line;
     int32_t file;
-    char *text, *error; /* rendered, NUL-terminated behind bytes; or why the row cannot be used */
-    size_t bytes;
+    char *text, *error;                     /* rendered, NUL-terminated behind bytes; or why the row cannot be used */
+    size_t bytes, asked_start, asked_bytes; /* of text; asked: what is said last in it, for people */
     id_list ids;
 } prompt_row;
 

@@ -88,8 +88,9 @@ json_t *samples_json(const samples *s)
 {
     json_t *list = json_array();
     for (int64_t i = 0; list && i < s->prompts.count; i++) {
+        const prompt_row *row = &s->prompts.rows[i];
         if (!s->before[i] || !s->after[i]) continue;
-        json_t *one = json_pack("{s:s%, s:s, s:s}", "prompt", s->prompts.rows[i].text, s->prompts.rows[i].bytes, "before", s->before[i], "after", s->after[i]);
+        json_t *one = json_pack("{s:s%, s:s, s:s}", "prompt", row->text + row->asked_start, row->asked_bytes, "before", s->before[i], "after", s->after[i]);
         /* An answer that was cut inside a character is no JSON text; it is left out. */
         if (one) json_array_append_new(list, one);
     }
