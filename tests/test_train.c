@@ -383,3 +383,31 @@ Test(train, targets_and_rank_stabilised_scaling_reach_the_files)
     json_decref(config);
     json_decref(summary);
 }
+
+/* ---- conversations, with a tokenizer and a template ---- */
+
+Test(train, conversations_are_learned_and_answered_before_and_after)
+{
+    char command[2000];
+    snprintf(command, sizeof command,
+             "cp -r " MODEL " %s && cp " TEST_GOLDEN "/cases/b14_tokenizer.json %s/tokenizer.json && cp " TEST_GOLDEN
+             "/cases/b14_tokenizer_config.json %s/tokenizer_config.json && cp " TEST_GOLDEN "/cases/b14_generation_config.json %s/generation_config.json",
+             in("chat"), in("chat"), in("chat"), in("chat"));
+    cr_assert_eq(system(command), 0);
+    FILE *rows = fopen(in("chat.jsonl"), "w");
+    for (int i = 0; i < 24; i++)
+        fprintf(rows, "{\"messages\": [{\"role\": \"user\", \"content\": \"say %c\"}, {\"role\": \"assistant\", \"content\": \"%c%c%c\"}]}\n", 'a' + i % 6,
+                'a' + i % 6, 'a' + i % 6, 'a' + i % 6);
+    cr_assert_eq(fclose(rows), 0);
+    json_t *report = NULL;
+    OK(run_command(&report, "train", "base", in("chat"), "data", in("chat.jsonl"), "eval-data", in("chat.jsonl"), "epochs", "6", "batch", "2", "accum", "2",
+                   "seq", "64", "lr", "2e-2", "r", "8", "cache", in("cache"), "out", in("out"), NULL));
+    json_t *samples = json_object_get(report, "samples"), *evals = json_object_get(report, "eval");
+    cr_assert_eq(json_array_size(samples), 2u);
+    cr_assert_str_eq(json_string_value(json_object_get(json_array_get(samples, 1), "prompt")), "say b");
+    cr_assert(json_is_string(json_object_get(json_array_get(samples, 1), "after")));
+    cr_assert(number_at(json_array_get(evals, 1), "loss", NULL) < number_at(json_array_get(evals, 0), "loss", NULL) - 1);
+    /* three letters and the token that ends the turn, in each of 24 rows */
+    cr_assert_eq(number_at(report, "data", "supervised_tokens"), 24 * 4);
+    json_decref(report);
+}
