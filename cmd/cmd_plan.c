@@ -137,9 +137,11 @@ static void show_plan(const json_t *plan)
     const json_t *base = json_object_get(plan, "base"), *data = json_object_get(plan, "data");
     char a[SHOWN_BYTES], b[SHOWN_BYTES], d[SHOWN_BYTES];
     printf("base   %s: %s, %s parameters\n", text_at(base, "path"), text_at(base, "architecture"), show_count(a, whole_at(base, "parameters")));
-    printf("data   %s samples, %s tokens, %s of them learned\n", show_count(a, whole_at(data, "samples")), show_count(b, whole_at(data, "tokens")),
-           show_count(d, whole_at(data, "supervised_tokens")));
-    if (json_object_get(plan, "steps"))
+    if (!data) printf("data   none given: the largest micro-batch is planned, --batch rows of --seq tokens\n");
+    if (data)
+        printf("data   %s samples, %s tokens, %s of them learned\n", show_count(a, whole_at(data, "samples")), show_count(b, whole_at(data, "tokens")),
+               show_count(d, whole_at(data, "supervised_tokens")));
+    if (data && json_object_get(plan, "steps"))
         printf("run    %s step%s, at most %s tokens in a micro-batch\n", show_count(a, whole_at(plan, "steps")), whole_at(plan, "steps") == 1 ? "" : "s",
                show_count(b, whole_at(plan, "micro_batch_tokens")));
     show_ledger(plan);

@@ -46,13 +46,33 @@ static void show_run(const json_t *report)
     putchar('\n');
 }
 
-static void show_answer(const char *label, const json_t *text)
+static bool inside_character(const char *text, size_t at)
+{
+    return ((unsigned char)text[at] & 0xC0) == 0x80;
+}
+
+/* The end of the prompt, where the question is: in front of it stands what the template says to each. */
+static void show_asked(const json_t *prompt)
+{
+    enum { SHOWN = 160 };
+    const char *text = json_string_value(prompt);
+    size_t bytes = json_string_length(prompt);
+    while (bytes > 0 && text[bytes - 1] == '\n') bytes--;
+    size_t from = bytes > SHOWN ? bytes - SHOWN : 0;
+    while (from > 0 && from < bytes && inside_character(text, from)) from++;
+    printf("  asked   %s", from ? "..." : "");
+    show_text(stdout, text + from, bytes - from, false);
+    putchar('\n');
+}
+
+static void show_answer(const char *label, const json_t *answer)
 {
     enum { SHOWN = 300 };
-    size_t bytes = json_string_length(text), shown = bytes < SHOWN ? bytes : SHOWN;
-    while (shown < bytes && shown > 0 && ((unsigned char)json_string_value(text)[shown] & 0xC0) == 0x80) shown--;
+    const char *text = json_string_value(answer);
+    size_t bytes = json_string_length(answer), shown = bytes < SHOWN ? bytes : SHOWN;
+    while (shown < bytes && shown > 0 && inside_character(text, shown)) shown--;
     printf("  %-7s ", label);
-    show_text(stdout, json_string_value(text), shown, false);
+    show_text(stdout, text, shown, false);
     puts(shown < bytes ? "..." : "");
 }
 
@@ -61,7 +81,7 @@ static void show_samples(const json_t *report)
     const json_t *sample = json_array_get(json_object_get(report, "samples"), 0);
     if (!json_is_string(json_object_get(sample, "prompt")) || !json_is_string(json_object_get(sample, "after"))) return;
     putchar('\n');
-    show_answer("asked", json_object_get(sample, "prompt"));
+    show_asked(json_object_get(sample, "prompt"));
     if (json_is_string(json_object_get(sample, "before"))) show_answer("before", json_object_get(sample, "before"));
     show_answer("after", json_object_get(sample, "after"));
 }

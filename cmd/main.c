@@ -11,8 +11,10 @@ const command commands[] = {
      "Trains a LoRA adapter on a base that is held in 4 bits, and writes it with a report under --out.\n"
      "Stopping it (Ctrl-C) saves first; `--resume auto` goes on from there, to the same bytes.",
      NULL, false},
-    {"plan", cmd_plan, "the memory that a run will take, and what is done to fit; trains nothing", "--base PATH --data PATH... [options]",
-     "The same options as train. Every row is a buffer that the run will take; nothing else is allocated.", NULL, false},
+    {"plan", cmd_plan, "the memory that a run will take, and what is done to fit; trains nothing", "--base PATH [--data PATH...] [options]",
+     "The same options as train. Every row is a buffer that the run will take; nothing else is allocated.\n"
+     "Without --data rows are taken to be --seq tokens long.",
+     NULL, false},
     {"eval", cmd_eval, "loss and perplexity on rows", "--base PATH [--adapter DIR] --data PATH... [options]", NULL, NULL, false},
     {"generate", cmd_generate, "answer a prompt, a conversation or rows", "--base PATH [--adapter DIR] --prompt TEXT | --chat | --data PATH",
      "--data writes one JSON object a row: {\"line\", \"prompt\", \"text\"}.", NULL, true},

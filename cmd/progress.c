@@ -131,13 +131,13 @@ static void draw(progress *p)
     p->written = time;
     char facts[256];
     int width = show_width(STDERR_FILENO) - 1; /* the last column would wrap */
-    int label = 10, cells = 0;
+    int label = strlen(p->phase) < 10 ? 10 : (int)strlen(p->phase) + 1, cells = 0;
     facts_text(p, facts, sizeof facts, width - label - (p->total > 0 ? 12 : 0));
     if (p->total > 0) {
         cells = width - label - (int)strlen(facts);
         if (cells > 30) cells = 30;
     }
-    fprintf(stderr, "\r%-*.*s", label, label - 1, p->phase);
+    fprintf(stderr, "\r%-*s", label, p->phase);
     double share = p->total > 0 ? ((double)p->done + p->part) / (double)p->total : 0;
     if (cells >= 4) draw_bar(p, cells, share < 0 ? 0 : share > 1 ? 1 : share);
     fprintf(stderr, "%s\033[K", facts);
