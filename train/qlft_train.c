@@ -119,11 +119,12 @@ static qlft_status train_open(run *r, history *h)
 }
 
 /* A run that begins anew in a folder with a result replaces it: said while it can still be stopped. */
-static qlft_status tell_replaced(const run *r, const cursor *at)
+static qlft_status tell_replaced(const run *r)
 {
+    if (r->config->resume) return QLFT_OK;
     char *adapter = out_path(r, "adapter_model.safetensors");
     if (!adapter) return status_fail(QLFT_ENOMEM, "out of memory");
-    if (at->step == 0 && file_exists(adapter))
+    if (file_exists(adapter))
         log_warning("%s is of an earlier run and will be replaced; to keep it give another --out, to go on with it --resume auto", adapter);
     free(adapter);
     return QLFT_OK;
@@ -140,7 +141,6 @@ static qlft_status train_locked(run *r, char **report_path)
     if (!recipe) return status_fail(QLFT_ENOMEM, "out of memory");
     if ((status = train_open(r, &h)) != QLFT_OK) goto done;
     if ((status = resume(r, &at, &h)) != QLFT_OK) goto done;
-    if ((status = tell_replaced(r, &at)) != QLFT_OK) goto done;
     if ((status = history_begin(&h, r->config->out, at.step)) != QLFT_OK) goto done;
     if ((status = recipe_write(r->config, recipe)) != QLFT_OK) goto done;
     status = trainer_run(r, &at, &h);
@@ -168,6 +168,7 @@ qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_obse
     if (status == QLFT_OK) status = folder_lock(&lock, c->out);
     if (status == QLFT_OK) status = checkpoint_sweep(c->out);
     if (status == QLFT_OK && !(r.warnings = json_array())) status = status_fail(QLFT_ENOMEM, "out of memory");
+    if (status == QLFT_OK) status = tell_replaced(&r); /* not watched: it says nothing of this run's result */
     log_watch(keep_warning, &r);
     if (status == QLFT_OK) status = train_locked(&r, report_path);
     log_watch(NULL, NULL);
