@@ -85,6 +85,17 @@ void tokenizer_set_around(tokenizer *t, bool add_bos, bool add_eos)
     if (add_eos && t->eos >= 0) t->suffix[t->suffix_count++] = t->eos;
 }
 
+void tokenizer_hash_ids(const tokenizer *t, file_hash *hash)
+{
+    const int32_t ends[] = {t->bos, t->eos};
+    file_hash_put(hash, t->prefix, (size_t)t->prefix_count * sizeof *t->prefix);
+    file_hash_put(hash, "|", 1);
+    file_hash_put(hash, t->suffix, (size_t)t->suffix_count * sizeof *t->suffix);
+    file_hash_put(hash, "|", 1);
+    file_hash_put(hash, ends, sizeof ends);
+    file_hash_put(hash, t->stops, (size_t)t->stop_count * sizeof *t->stops);
+}
+
 qlft_status tokenizer_finish(tokenizer *t)
 {
     if (!t->words.size) return status_fail(QLFT_EFORMAT, "the tokenizer's vocabulary is empty");

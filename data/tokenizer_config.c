@@ -131,8 +131,6 @@ qlft_status tokenizer_read_config(tokenizer *t, const char *folder, file_hash *h
     if (status == QLFT_OK) status = read_objects(t, files[0], files[1], files[2], files[3]);
     if (status != QLFT_OK) status_prefix(status, "%s: ", folder);
     for (int i = 0; i < 4; i++) json_decref(files[i]);
-    file_hash_put(hash, t->prefix, (size_t)t->prefix_count * sizeof *t->prefix);
-    file_hash_put(hash, "|", 1);
-    file_hash_put(hash, t->suffix, (size_t)t->suffix_count * sizeof *t->suffix);
+    tokenizer_hash_ids(t, hash);
     return status;
 }

@@ -279,9 +279,7 @@ static qlft_status hash_all(reading *r)
     unsigned char steps = (unsigned char)t->normalizer_count;
     file_hash_put(r->hash, &steps, 1);
     file_hash_put(r->hash, &rstrip, 1);
-    file_hash_put(r->hash, t->prefix, (size_t)t->prefix_count * sizeof *t->prefix);
-    file_hash_put(r->hash, "|", 1);
-    file_hash_put(r->hash, t->suffix, (size_t)t->suffix_count * sizeof *t->suffix);
+    tokenizer_hash_ids(t, r->hash);
     return QLFT_OK;
 }
 

@@ -281,6 +281,7 @@ qlft_status tokenizer_add_spm_decoders(tokenizer *t, bool strip_first);
 void tokenizer_find_bytes(tokenizer *t, bool byte_level);
 void tokenizer_add_stop(tokenizer *t, int64_t id);
 void tokenizer_set_around(tokenizer *t, bool add_bos, bool add_eos);
+void tokenizer_hash_ids(const tokenizer *t, file_hash *hash); /* what stands around a text, and what ends a text or a turn: they decide ids and labels */
 qlft_status tokenizer_finish(tokenizer *t); /* marks and the sorted sets */
 
 qlft_status tokenizer_read_json(tokenizer *t, const char *path);                      /* tokenizer_json.c */

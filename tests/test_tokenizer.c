@@ -420,6 +420,21 @@ Test(tokenizer, case_b14_all_ends_of_a_turn)
     json_decref(root);
 }
 
+/* The ends of texts and turns decide labels, and eos stands behind rows of text: a cache that was made with others must not be found again. */
+Test(tokenizer, the_hash_knows_the_ends)
+{
+    const char *const eos[] = {"{\"eos_token_id\": 0}", "{\"eos_token_id\": 1}", "{\"eos_token_id\": [1, 2]}"};
+    char hashes[3][SHA256_HEX_BYTES];
+    for (int i = 0; i < 3; i++) {
+        tokenizer_close(open_case("b06", "_plain")); /* puts tokenizer.json there, which has no file beside it */
+        OK(file_write_text(in("b06/generation_config.json"), eos[i]));
+        tokenizer *t = open_at(in("b06"));
+        snprintf(hashes[i], sizeof hashes[i], "%s", tokenizer_hash(t));
+        tokenizer_close(t);
+    }
+    for (int i = 0; i < 3; i++) cr_expect_str_neq(hashes[i], hashes[(i + 1) % 3], "%d", i);
+}
+
 /* ---- vocabularies in GGUF against llama.cpp ---- */
 
 static void check_rows(const tokenizer *t, const json_t *rows, const char *what, size_t *checked)
