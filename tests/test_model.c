@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "core/cpu.h"
+#include "model/model.h"
 #include "tolerance.h"
 
 TestSuite(model, .init = make_folder, .fini = drop_folder);
@@ -166,6 +167,8 @@ Test(model, what_changes_the_mathematics_is_refused_by_name)
     REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "spiral",
             "config.json");
     REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2.0}")), QLFT_EUNSUPPORTED, "yarn");
+    REFUSED(probe_of(with_config("\"rope_scaling\": null", "\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5}")),
+            QLFT_EUNSUPPORTED, "partial_rotary_factor");
     REFUSED(probe_of(with_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"")), QLFT_EUNSUPPORTED, "hidden_act", "gelu");
     REFUSED(probe_of(with_config("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"")), QLFT_EUNSUPPORTED, "mamba");
     REFUSED(probe_of(with_config("\"mlp_bias\": false", "\"mlp_bias\": false, \"attention_multiplier\": 0.5")), QLFT_EUNSUPPORTED, "attention_multiplier");
@@ -182,6 +185,33 @@ Test(model, sizes_that_do_not_fit_the_tensors_are_named)
     REFUSED(probe_of(with_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2.5")), QLFT_EFORMAT, "num_hidden_layers");
     REFUSED(probe_of(with_config("\"vocab_size\": 300", "\"vocab_size\": 9000000000000000000")), QLFT_EFORMAT, "vocab_size");
     REFUSED(probe_of("/nowhere"), QLFT_EIO, "/nowhere");
+}
+
+/* Case C07: every spelling of the rotary scaling gives the frequencies of transformers. */
+Test(model, rotary_frequencies_of_every_spelling)
+{
+    json_t *cases_json = NULL, *entry;
+    size_t i;
+    OK(json_read_file(&cases_json, TEST_GOLDEN "/cases/c07_rope.json", 1 << 20));
+    cr_assert_eq(json_array_size(cases_json), 4u);
+    json_array_foreach(cases_json, i, entry)
+    {
+        json_t *config = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "llama", "num_hidden_layers", 1, "num_attention_heads", 1, "hidden_size", 16,
+                                   "intermediate_size", 16, "vocab_size", 16),
+               *expected = json_object_get(entry, "inv_freq");
+        json_object_update(config, json_object_get(entry, "config"));
+        model m = {0};
+        float got[8];
+        OK(shape_from_config(&m.dims, config, "the case"));
+        cr_assert_eq(m.dims.head_size, 16);
+        OK(rope_frequencies(got, &m));
+        for (size_t j = 0; j < 8; j++) {
+            double want = json_number_value(json_array_get(expected, j));
+            cr_assert(fabs((double)got[j] - want) <= TOLERANCE_ROPE * want, "entry %zu: frequency %zu is %g, not %g", i, j, (double)got[j], want);
+        }
+        json_decref(config);
+    }
+    json_decref(cases_json);
 }
 
 /* ---- tied and own heads (case C04): one seed, the loss tells which matrix was used ---- */
