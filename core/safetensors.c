@@ -398,8 +398,12 @@ static qlft_status make_header(char **out, size_t *bytes, const safetensors_out 
     size_t at = 0, size = 0;
     if (metadata) {
         json_t *pairs = json_object();
-        for (const char *const *pair = metadata; pair[0]; pair += 2) json_object_set_new(pairs, pair[0], json_string(pair[1]));
-        json_object_set_new(header, "__metadata__", pairs);
+        bool failed = false;
+        for (const char *const *pair = metadata; pair[0]; pair += 2) failed |= json_object_set_new(pairs, pair[0], json_string(pair[1])) != 0;
+        if (json_object_set_new(header, "__metadata__", pairs) != 0 || failed) {
+            status = status_fail(QLFT_ENOMEM, "%s: out of memory for its metadata, or it is not UTF-8", path);
+            goto done;
+        }
     }
     for (int i = 0; i < count; i++) {
         const char *name = order[i]->name;

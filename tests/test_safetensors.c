@@ -205,6 +205,9 @@ Test(safetensors, writer_gives_the_bytes_of_the_reference)
     REFUSED(safetensors_write(in("twice.safetensors"), out, 2, NULL, NULL), QLFT_EARG, out[0].name, "twice");
     out[0].shape[0] = -1;
     REFUSED(safetensors_write(in("twice.safetensors"), out, 1, NULL, NULL), QLFT_EARG, out[0].name);
+    out[0].name = "a";
+    static const char *const latin[] = {"note", "\xfc", NULL};
+    REFUSED(safetensors_write(in("latin.safetensors"), out, 1, latin, NULL), QLFT_ENOMEM, "metadata", "not UTF-8");
     safetensors_close(&s);
     cr_assert_eq(count_files(), 1);
 }
