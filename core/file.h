@@ -50,6 +50,7 @@ qlft_status file_write_text(const char *path, const char *text);
 /* ---- folders ---- */
 qlft_status folder_make(const char *path);   /* with parents; an existing one is fine */
 qlft_status folder_remove(const char *path); /* with all it holds; a missing one is fine */
+void folder_remove_empty(const char *path);  /* one that holds anything stays */
 /* Removes what a process that was killed left half written in `path`: entries named *.tmp-PID whose process is gone. A missing folder is fine. */
 qlft_status folder_sweep(const char *path);
 /* Renames a finished folder and fsyncs its files and its parent: FROM must hold only files. A folder that has the name TO
@@ -59,9 +60,9 @@ qlft_status folder_writable(const char *path); /* proves it by writing and remov
 /* Free bytes of the file system that holds path (an existing file or folder). */
 qlft_status folder_free_bytes(size_t *out, const char *path);
 
-/* An advisory lock (flock) on FOLDER/.lock, gone with the process; the file stays. QLFT_EIO that names the other process if held. */
+/* An advisory lock (flock) on FOLDER/.lock, gone with the process. QLFT_EIO that names the other process if held. */
 qlft_status folder_lock(int *out_handle, const char *folder);
-void folder_unlock(int handle);
+void folder_unlock(int handle, const char *folder); /* and removes FOLDER/.lock */
 
 /* ---- SHA-256 (nettle), lower-case hex ---- */
 enum { SHA256_HEX_BYTES = 65 };

@@ -217,6 +217,27 @@ qlft_status folder_free_bytes(size_t *out, const char *path)
     return QLFT_OK;
 }
 
+/* Is the open file the one that has the name now? Its last holder may have removed it between open and flock. */
+static bool has_name(int handle, const char *name)
+{
+    struct stat opened, named;
+    return fstat(handle, &opened) == 0 && lstat(name, &named) == 0 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/* 0, or -1 and errno; *handle is open (or -1) either way. */
+static int lock_file(int *handle, const char *name)
+{
+    for (;;) {
+        *handle = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (*handle < 0) return -1;
+        int result;
+        do result = flock(*handle, LOCK_EX | LOCK_NB);
+        while (result != 0 && errno == EINTR);
+        if (result != 0 || has_name(*handle, name)) return result;
+        close(*handle);
+    }
+}
+
 qlft_status folder_lock(int *out_handle, const char *folder)
 {
     *out_handle = -1;
@@ -224,19 +245,12 @@ qlft_status folder_lock(int *out_handle, const char *folder)
     if (!name) return file_fail_memory(folder);
     qlft_status status = QLFT_OK;
     char text[32] = "";
-    int handle = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (handle < 0) {
-        status = file_fail("lock", name, errno);
-        goto done;
-    }
-    int result;
-    do result = flock(handle, LOCK_EX | LOCK_NB);
-    while (result != 0 && errno == EINTR);
-    if (result != 0) {
+    int handle;
+    if (lock_file(&handle, name) != 0) {
         int error = errno;
-        ssize_t n = error == EWOULDBLOCK ? pread(handle, text, sizeof text - 1, 0) : 0;
+        ssize_t n = handle >= 0 && error == EWOULDBLOCK ? pread(handle, text, sizeof text - 1, 0) : 0;
         long holder = n > 0 ? strtol(text, NULL, 10) : 0;
-        if (error != EWOULDBLOCK)
+        if (handle < 0 || error != EWOULDBLOCK)
             status = file_fail("lock", name, error);
         else if (holder > 0)
             status = status_fail(QLFT_EIO, "%s is in use by process %ld: wait for it, or give another folder", folder, holder);
@@ -258,7 +272,16 @@ done:
     return status;
 }
 
-void folder_unlock(int handle)
+void folder_unlock(int handle, const char *folder)
 {
-    if (handle >= 0) close(handle);
+    if (handle < 0) return;
+    char *name = path_join(folder, ".lock");
+    if (name) unlink(name); /* while it is held: whoever opened it meanwhile sees that the name is gone */
+    free(name);
+    close(handle);
+}
+
+void folder_remove_empty(const char *path)
+{
+    rmdir(path);
 }

@@ -180,7 +180,7 @@ Test(file, a_lock_names_its_holder_and_dies_with_it)
     char pid[32];
     snprintf(pid, sizeof pid, "process %ld:", (long)getpid());
     REFUSED(folder_lock(&second, folder), QLFT_EIO, folder, pid);
-    folder_unlock(first);
+    folder_unlock(first, folder);
     cr_assert_eq(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -195,7 +195,8 @@ Test(file, a_lock_names_its_holder_and_dies_with_it)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     OK(folder_lock(&second, folder));
-    folder_unlock(second);
+    folder_unlock(second, folder);
+    cr_assert(!file_exists(in(".lock")), "the lock is left behind");
 }
 
 Test(file, paths)

@@ -163,6 +163,7 @@ qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_obse
     int lock = -1;
     *report_path = NULL;
     qlft_status status = run_start(&r, c, observer);
+    bool is_new = status == QLFT_OK && !file_exists(c->out);
     if (status == QLFT_OK) status = folder_make(c->out);
     if (status == QLFT_OK) status = folder_writable(c->out);
     if (status == QLFT_OK) status = folder_lock(&lock, c->out);
@@ -172,7 +173,8 @@ qlft_status qlft_train(char **report_path, const qlft_config *c, const qlft_obse
     log_watch(keep_warning, &r);
     if (status == QLFT_OK) status = train_locked(&r, report_path);
     log_watch(NULL, NULL);
-    if (lock >= 0) folder_unlock(lock);
+    folder_unlock(lock, c->out);
+    if (is_new && status != QLFT_OK) folder_remove_empty(c->out); /* stopped before anything was written */
     run_close(&r);
     return status;
 }

@@ -57,6 +57,16 @@ kill -KILL "$child"
 ended
 expect 0 "a lock whose process died does not block" tiny_train shared rows.jsonl
 
+check "no lock is left" test ! -e shared/.lock
+
+# What is refused while loading leaves nothing behind: not even the folder.
+echo '{"input_ids": [1, 2' >broken.jsonl
+expect 3 "a bad row" tiny_train nothing broken.jsonl
+check "nothing is left of it" test ! -e nothing
+mkdir mine
+expect 3 "a bad row, in a folder that was there" tiny_train mine broken.jsonl
+check "a folder that was there stays, empty" test -d mine -a -z "$(ls -A mine)"
+
 # Weights near the largest finite number: the loss is not finite, exit 6, nothing is written.
 cp -r "$TINY" huge
 head -c 20000 /dev/zero | tr '\0' '\177' | dd of=huge/model.safetensors bs=1000 seek=100 conv=notrunc 2>/dev/null
