@@ -86,25 +86,20 @@ static void show_samples(const json_t *report)
     show_answer("after", json_object_get(sample, "after"));
 }
 
-static qlft_status show_next(const call *c)
+/* By the run's own recipe: base, --quant, --compute and template are then those of the training. */
+static void show_next(const call *c, const char *out)
 {
-    char *base = NULL, *out = NULL;
-    qlft_status status = qlft_config_get(&base, c->config, "base");
-    if (status == QLFT_OK) status = qlft_config_get(&out, c->config, "out");
-    if (status == QLFT_OK) {
-        printf("\nnext\n  qlft generate --base ");
-        show_shell_word(stdout, base);
-        printf(" --adapter ");
-        show_shell_word(stdout, out);
-        printf(" --prompt \"...\"\n  qlft export --base ");
-        show_shell_word(stdout, base);
-        printf(" --adapter ");
-        show_shell_word(stdout, out);
-        printf(" --format gguf --out adapter.gguf\n");
-    }
-    qlft_free(base);
-    qlft_free(out);
-    return status;
+    printf("\nnext\n  qlft generate --recipe ");
+    show_shell_word(stdout, out);
+    printf("/recipe.yaml --adapter ");
+    show_shell_word(stdout, out);
+    printf(" --prompt \"...\"\n");
+    if (qlft_config_is(c->config, "gguf", "on")) return;
+    printf("  qlft export --recipe ");
+    show_shell_word(stdout, out);
+    printf("/recipe.yaml --adapter ");
+    show_shell_word(stdout, out);
+    printf(" --format gguf --out adapter.gguf\n");
 }
 
 static qlft_status show_summary(const call *c, const json_t *report, const char *report_path)
@@ -126,9 +121,10 @@ static qlft_status show_summary(const call *c, const json_t *report, const char 
     /* report.html lies beside report.json. */
     const char *slash = strrchr(report_path, '/');
     printf("  adapter         %s\n  report          %.*sreport.html\n", out, slash ? (int)(slash - report_path) + 1 : 0, report_path);
-    qlft_free(out);
     show_samples(report);
-    return show_next(c);
+    show_next(c, out);
+    qlft_free(out);
+    return QLFT_OK;
 }
 
 qlft_status cmd_train(call *c)
