@@ -83,13 +83,14 @@ static qlft_status grow_ids(vocabulary *v, int32_t size)
 
 qlft_status vocabulary_add(vocabulary *v, int64_t id, const char *text, size_t bytes, const char *what)
 {
+    int shown = bytes < 80 ? (int)bytes : 80; /* the text may lie in a mapped file, where no NUL ends it */
     if (id < 0 || id >= TOKENIZER_ID_LIMIT)
-        return status_fail(QLFT_EFORMAT, "%s: token \"%.80s\" has id %lld; ids are 0 to %d", what, text, (long long)id, TOKENIZER_ID_LIMIT - 1);
+        return status_fail(QLFT_EFORMAT, "%s: token \"%.*s\" has id %lld; ids are 0 to %d", what, shown, text, (long long)id, TOKENIZER_ID_LIMIT - 1);
     int32_t known = vocabulary_find(v, text, bytes);
     if (known == id) return QLFT_OK;
-    if (known >= 0) return status_fail(QLFT_EFORMAT, "%s: token \"%.80s\" has two ids, %d and %lld", what, text, known, (long long)id);
+    if (known >= 0) return status_fail(QLFT_EFORMAT, "%s: token \"%.*s\" has two ids, %d and %lld", what, shown, text, known, (long long)id);
     if (id < v->size && v->at[id] != VOCABULARY_NONE)
-        return status_fail(QLFT_EFORMAT, "%s: id %lld has two tokens, \"%.80s\" and \"%.80s\"", what, (long long)id, v->pool + v->at[id], text);
+        return status_fail(QLFT_EFORMAT, "%s: id %lld has two tokens, \"%.80s\" and \"%.*s\"", what, (long long)id, v->pool + v->at[id], shown, text);
     if (bytes >= VOCABULARY_NONE - 1 - v->pool_used) return status_fail(QLFT_EFORMAT, "%s: the texts of the vocabulary take more than 4 GiB", what);
     if (id >= v->size) QLFT_TRY(grow_ids(v, (int32_t)id + 1));
     QLFT_TRY(grow_slots(v));

@@ -555,6 +555,47 @@ Test(tokenizer, gguf_refusals)
     REFUSED(tokenizer_open(&t, in("y.gguf")), QLFT_EFORMAT, "y.gguf", "vocabulary");
 }
 
+static size_t put_number(unsigned char *at, uint64_t value, size_t bytes)
+{
+    memcpy(at, &value, bytes);
+    return bytes;
+}
+
+static size_t put_gguf_string(unsigned char *at, const char *text, size_t bytes)
+{
+    put_number(at, bytes, 8);
+    memcpy(at + 8, text, bytes);
+    return 8 + bytes;
+}
+
+/* Tokens lie in the mapped file without a NUL behind them; here the last one ends where the map ends, at a page's end. */
+Test(tokenizer, a_token_that_stands_twice_at_the_end_of_a_gguf)
+{
+    enum { PAGE = 4096, FILLER = PAGE - 97 };
+    unsigned char file[PAGE];
+    char filler[FILLER];
+    memset(filler, 'x', sizeof filler);
+    memcpy(file, "GGUF", 4);
+    size_t used = 4;
+    used += put_number(file + used, 3, 4); /* version */
+    used += put_number(file + used, 0, 8); /* tensors */
+    used += put_number(file + used, 1, 8); /* values */
+    used += put_gguf_string(file + used, "tokenizer.ggml.tokens", 21);
+    used += put_number(file + used, GGUF_ARRAY, 4);
+    used += put_number(file + used, GGUF_STRING, 4);
+    used += put_number(file + used, 3, 8);
+    used += put_gguf_string(file + used, filler, sizeof filler);
+    used += put_gguf_string(file + used, "ab", 2);
+    used += put_gguf_string(file + used, "ab", 2);
+    cr_assert_eq(used, PAGE);
+    file_writer w;
+    OK(file_writer_open(&w, in("twice.gguf")));
+    file_writer_put(&w, file, sizeof file);
+    OK(file_writer_commit(&w));
+    tokenizer *t;
+    REFUSED(tokenizer_open(&t, in("twice.gguf")), QLFT_EFORMAT, "twice.gguf", "token \"ab\" has two ids, 1 and 2");
+}
+
 /* ---- the published SmolLM2 ---- */
 
 static void check_smollm2(const char *path)
