@@ -227,8 +227,8 @@ static qlft_status rope_from_gguf(rope_shape *rope, const gguf *g, const shape *
         rope->kind = ROPE_LINEAR;
         return QLFT_OK;
     }
-    return status_fail(QLFT_EUNSUPPORTED, "%s: rope scaling of type \"%.*s\" is not supported; this version knows linear and rope_freqs", what, (int)type.bytes,
-                       type.text);
+    return status_fail(QLFT_EUNSUPPORTED, "%s: rope scaling of type \"%.*s\" is not supported; this version knows linear and rope_freqs", what,
+                       (int)(type.bytes < 80 ? type.bytes : 80), type.text);
 }
 
 qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what)
@@ -241,8 +241,8 @@ qlft_status shape_from_gguf(shape *out, const gguf *g, const char *what)
     if (!name.text) return status_fail(QLFT_EFORMAT, "%s: metadata general.architecture is missing", what);
     out->kind = arch_of_gguf(name.text, name.bytes);
     if (!out->kind)
-        return status_fail(QLFT_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported; this version knows: %s", what, (int)name.bytes, name.text,
-                           arch_list());
+        return status_fail(QLFT_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported; this version knows: %s", what,
+                           (int)(name.bytes < 80 ? name.bytes : 80), name.text, arch_list());
     if (!embed || embed->rank != 2)
         return status_fail(QLFT_EFORMAT, "%s: no tensor token_embd.weight; a file that holds a vocabulary only cannot be trained", what);
     out->vocabulary = embed->shape[0];
