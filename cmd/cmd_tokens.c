@@ -98,7 +98,9 @@ static bool on_row(void *payload, const qlft_token_row *row)
     const char *bold = out->colour ? "\033[1m" : "", *red = out->colour ? "\033[1;31m" : "", *end = out->colour ? "\033[0m" : "";
     const char *file = out->several && row->file ? row->file : "", *gap = *file ? " " : "";
     if (row->error) {
-        printf("%s--- %s%sline %lld: %s%s\n", red, file, gap, (long long)row->line, row->error, end);
+        printf("%s--- %s%sline %lld: ", red, file, gap, (long long)row->line);
+        show_text(stdout, row->error, strlen(row->error), true);
+        printf("%s\n", end);
         return !ferror(stdout);
     }
     int64_t learned = 0;

@@ -153,7 +153,10 @@ int main(int argc, char **argv)
         status = say_error(QLFT_EIO, "standard output: %s", errno ? strerror(errno) : "write error");
     if (status != QLFT_OK) {
         const char *message = *said_error() ? said_error() : qlft_last_error();
-        fprintf(stderr, "qlft: %s\n", *message ? message : qlft_status_text(status));
+        if (!*message) message = qlft_status_text(status);
+        fputs("qlft: ", stderr);
+        show_text(stderr, message, strlen(message), true); /* it may quote what a file says */
+        fputc('\n', stderr);
     }
     qlft_config_free(c.config);
     return qlft_exit_status(status);

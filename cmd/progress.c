@@ -269,5 +269,7 @@ void progress_log(void *payload, qlft_log_level level, const char *message)
 {
     static const char *const prefix[] = {"qlft: ", "qlft: warning: ", "", "debug: "};
     progress_clear(payload);
-    fprintf(stderr, "%s%s\n", prefix[level], message);
+    fputs(prefix[level], stderr);
+    show_text(stderr, message, strlen(message), true); /* it may quote what a file says */
+    fputc('\n', stderr);
 }

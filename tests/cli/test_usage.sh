@@ -15,6 +15,8 @@ for option in base r data epochs memory out; do says stdout "--$option"; done
 
 expect 2 "an unknown command" "$QLFT" trian
 says stderr 'train'
+expect 2 "a word with an escape, which must not steer the terminal" "$QLFT" $'tr\033[2Jn'
+says stderr 'tr\\x1b\[2Jn'
 expect 2 "an unknown option" "$QLFT" train --base x --data y --epoch 3
 says stderr 'epochs'
 expect 2 "an option of another command" "$QLFT" generate --base x --prompt a --lr 1
