@@ -28,6 +28,9 @@ static qlft_status history_add(history *h, const step_record *s)
         h->step_capacity = capacity;
     }
     h->steps[h->step_count++] = *s;
+    h->tokens += s->tokens;
+    h->supervised_tokens += s->supervised_tokens;
+    h->seconds += s->seconds;
     return QLFT_OK;
 }
 
@@ -420,9 +423,6 @@ qlft_status trainer_run(run *r, cursor *at, history *h)
         }
         QLFT_TRY(train_step(r, at, &s));
         warn_first_loss(r, &s);
-        h->tokens += s.tokens;
-        h->supervised_tokens += s.supervised_tokens;
-        h->seconds += s.seconds;
         QLFT_TRY(history_add(h, &s));
         QLFT_TRY(append_metrics(c->out, &s));
         tell_step(r, &s);

@@ -27,8 +27,8 @@ typedef struct history {
     int64_t eval_count, eval_capacity;
     samples answers;                   /* to held-out rows, before and after */
     int64_t resumed_at;                /* step that this process began after */
-    int64_t tokens, supervised_tokens; /* of the steps of this process */
-    double seconds;                    /* of the steps of this process */
+    int64_t tokens, supervised_tokens; /* of all steps, also those of earlier processes */
+    double seconds;                    /* likewise */
 } history;
 
 void history_free(history *h);
