@@ -205,6 +205,75 @@ Test(train, a_resumed_run_must_be_the_same_run)
     REFUSED(run_command(NULL, "train", PLAIN(rows, "b", "f32"), "resume", in("nowhere"), NULL), QLFT_EIO, "nowhere");
 }
 
+/* Changes one byte, or cuts the file there. */
+static void damage(const char *path, long at, bool cut)
+{
+    if (cut) {
+        cr_assert_eq(truncate(path, at), 0);
+        return;
+    }
+    FILE *f = fopen(path, "r+b");
+    cr_assert(f && fseek(f, at, SEEK_SET) == 0);
+    int byte = fgetc(f);
+    cr_assert(fseek(f, at, SEEK_SET) == 0 && fputc(byte ^ 1, f) != EOF && fclose(f) == 0);
+}
+
+Test(train, a_damaged_checkpoint_is_told_with_the_one_before_it_and_that_one_serves)
+{
+    const char *rows = golden_rows();
+    OK(run_command(NULL, "train", PLAIN(rows, "a", "f32"), "save-every", "2", "keep", "3", NULL));
+    OK(run_command(NULL, "train", PLAIN(rows, "b", "f32"), "save-every", "2", "keep", "3", NULL));
+    damage(in("b/checkpoints/step-6/state.safetensors"), 300, true);
+    REFUSED(run_command(NULL, "train", PLAIN(rows, "b", "f32"), "resume", "auto", NULL), QLFT_EFORMAT, "step-6/state.safetensors", "--resume ",
+            "b/checkpoints/step-4");
+    damage(in("b/checkpoints/step-4/adapter_model.safetensors"), 3000, true);
+    REFUSED(run_command(NULL, "train", PLAIN(rows, "b", "f32"), "resume", in("b/checkpoints/step-4"), NULL), QLFT_EFORMAT, "step-4/adapter_model", "step-2");
+    OK(run_command(NULL, "train", PLAIN(rows, "b", "f32"), "resume", in("b/checkpoints/step-2"), NULL));
+    same_adapter("a", "b");
+    damage(in("a/checkpoints/step-2/state.safetensors"), 10, true);
+    REFUSED(run_command(NULL, "train", PLAIN(rows, "a", "f32"), "resume", in("a/checkpoints/step-2"), NULL), QLFT_EFORMAT, "no earlier checkpoint");
+    REFUSED(run_command(NULL, "train", PLAIN(rows, "a", "f32"), "resume", in("a"), NULL), QLFT_EIO, "checkpoints/step-100");
+}
+
+Test(train, a_run_is_not_resumed_on_another_base_or_with_another_adapter_s_scale)
+{
+    const char *rows = golden_rows();
+    char command[1200];
+    snprintf(command, sizeof command, "cp -r " MODEL " %s && chmod -R u+w %s", in("base"), in("base"));
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(
+        train_until(2, "base", in("base"), "adapter", INIT, "data", rows, "format", "tokens", "steps", "6", "out", in("o"), "cache", in("cache"), NULL),
+        QLFT_ESIGNAL);
+    /* without --adapter the scale would be that of the defaults */
+    REFUSED(run_command(NULL, "train", "base", in("base"), "r", "8", "data", rows, "format", "tokens", "steps", "6", "out", in("o"), "cache", in("cache"),
+                        "resume", "auto", "alpha", "5", NULL),
+            QLFT_EARG, "--alpha");
+    safetensors file;
+    OK(safetensors_open(&file, in("base/model.safetensors")));
+    const safetensors_entry *e = safetensors_find(&file, "model.layers.1.mlp.up_proj.weight");
+    long at = (const unsigned char *)e->data - file.files[0].data + 2 * 77;
+    safetensors_close(&file);
+    damage(in("base/model.safetensors"), at, false);
+    REFUSED(run_command(NULL, "train", "base", in("base"), "adapter", INIT, "data", rows, "format", "tokens", "steps", "6", "out", in("o"), "cache",
+                        in("cache"), "resume", "auto", NULL),
+            QLFT_EARG, "--base", "other weights");
+}
+
+/* Killed between the last checkpoint and the evaluation behind it, or saved before it: the evaluation is made up for, once. */
+Test(train, a_finished_run_that_is_resumed_has_its_last_evaluation)
+{
+    const char *rows = golden_rows();
+    json_t *first = NULL, *again = NULL;
+    OK(run_command(&first, "train", PLAIN(rows, "a", "f32"), "eval-data", rows, "save-every", "0", NULL));
+    OK(run_command(&again, "train", PLAIN(rows, "a", "f32"), "eval-data", rows, "save-every", "0", "resume", "auto", NULL));
+    cr_assert(json_equal(json_object_get(first, "eval"), json_object_get(again, "eval")));
+    cr_assert_eq(json_array_size(json_object_get(again, "eval")), 2u);
+    cr_assert(json_equal(json_object_get(first, "steps"), json_object_get(again, "steps")));
+    cr_assert_eq(number_at(again, "throughput", "tokens"), number_at(first, "throughput", "tokens"));
+    json_decref(first);
+    json_decref(again);
+}
+
 /* ---- normalisation (case D01) ---- */
 
 Test(train, the_split_into_micro_batches_does_not_change_the_gradient)
