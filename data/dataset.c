@@ -210,17 +210,22 @@ static qlft_status check_counts(const builder *b)
 /* Nothing that was left out or changed goes without a line, also when the file was made by an earlier run. */
 static void tell_counts(const data_counts *c, const data_options *o)
 {
-    if (c->bad) log_warning("%lld of %lld rows are not usable and are skipped", (long long)c->bad, (long long)c->rows);
+    const char *name = path_name(o->paths[0]), *more = o->path_count > 1 ? " and others" : "";
+    if (c->bad) log_warning("%s%s: %lld of %lld rows are not usable and are skipped", name, more, (long long)c->bad, (long long)c->rows);
     if (c->unsupervised)
-        log_warning("%lld of %lld rows have nothing to learn (no target left after the prompt, or after the cut to --seq)%s", (long long)c->unsupervised,
-                    (long long)c->rows, c->idle ? "; rows of ids are kept all the same" : " and are skipped");
+        log_warning("%s%s: %lld of %lld rows have nothing to learn (no target left after the prompt, or after the cut to --seq)%s", name, more,
+                    (long long)c->unsupervised, (long long)c->rows, c->idle ? "; rows of ids are kept all the same" : " and are skipped");
     if (c->truncated)
-        log_warning("%lld of %lld rows are longer than --seq %lld and are cut", (long long)c->truncated, (long long)c->rows, (long long)o->max_tokens);
+        log_warning("%s%s: %lld of %lld rows are longer than --seq %lld and are cut", name, more, (long long)c->truncated, (long long)c->rows,
+                    (long long)o->max_tokens);
     if (c->dropped)
-        log_warning("%lld of %lld rows are longer than --seq %lld and are dropped", (long long)c->dropped, (long long)c->rows, (long long)o->max_tokens);
-    if (c->split) log_info("%lld of %lld rows are longer than --seq %lld and are split", (long long)c->split, (long long)c->rows, (long long)o->max_tokens);
+        log_warning("%s%s: %lld of %lld rows are longer than --seq %lld and are dropped", name, more, (long long)c->dropped, (long long)c->rows,
+                    (long long)o->max_tokens);
+    if (c->split)
+        log_info("%s%s: %lld of %lld rows are longer than --seq %lld and are split", name, more, (long long)c->split, (long long)c->rows,
+                 (long long)o->max_tokens);
     if (c->marked)
-        log_warning("%lld of %lld rows hold the text of special tokens inside their messages; it becomes those tokens, as with transformers",
+        log_warning("%s%s: %lld of %lld rows hold the text of special tokens inside their messages; it becomes those tokens, as with transformers", name, more,
                     (long long)c->marked, (long long)c->rows);
 }
 
