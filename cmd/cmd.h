@@ -10,6 +10,7 @@
 /* ---- progress on standard error (progress.c) ---- */
 typedef struct progress progress;
 typedef struct call {
+    const char *program; /* as it was called, for commands that are shown to be copied */
     qlft_config *config;
     const char *operand; /* what is not an option: inspect's PATH, help's COMMAND; NULL: none */
     progress *shown;

@@ -89,13 +89,17 @@ static void show_samples(const json_t *report)
 /* By the run's own recipe: base, --quant, --compute and template are then those of the training. */
 static void show_next(const call *c, const char *out)
 {
-    printf("\nnext\n  qlft generate --recipe ");
+    printf("\nnext\n  ");
+    show_shell_word(stdout, c->program);
+    printf(" generate --recipe ");
     show_shell_word(stdout, out);
     printf("/recipe.yaml --adapter ");
     show_shell_word(stdout, out);
     printf(" --prompt \"...\"\n");
     if (qlft_config_is(c->config, "gguf", "on")) return;
-    printf("  qlft export --recipe ");
+    printf("  ");
+    show_shell_word(stdout, c->program);
+    printf(" export --recipe ");
     show_shell_word(stdout, out);
     printf("/recipe.yaml --adapter ");
     show_shell_word(stdout, out);

@@ -129,7 +129,7 @@ static void wait_asleep(char **argv)
 int main(int argc, char **argv)
 {
     wait_asleep(argv);
-    call c = {0};
+    call c = {.program = argv[0]};
     const command *which = &commands[0];
     qlft_status status = QLFT_OK;
     int first = 1;
