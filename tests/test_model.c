@@ -293,3 +293,57 @@ Test(model, a_weight_that_is_not_finite_is_named_with_its_place)
     cr_assert(f && fseek(f, at, SEEK_SET) == 0 && fwrite("\xc0\x7f", 1, 2, f) == 2 && fclose(f) == 0); /* BF16 NaN */
     REFUSED(probe_of(in("tie")), QLFT_EFORMAT, "model.layers.1.mlp.up_proj.weight", "77");
 }
+
+/* ---- batches of any form ---- */
+
+enum { GRID_ROWS = 2, GRID_LENGTH = 9, GRID_TOKENS = 6 };
+
+/* Rows of GRID_TOKENS tokens, the first `left` places of a row and those behind its tokens masked. Returns the path. */
+static const char *grid_batch(int left, bool with_positions, int32_t first_id, int32_t label, bool all_masked)
+{
+    static int32_t grids[4][GRID_ROWS * GRID_LENGTH];
+    static const char *const names[4] = {"input_ids", "labels", "attention_mask", "position_ids"};
+    for (int i = 0; i < GRID_ROWS * GRID_LENGTH; i++) {
+        int at = i % GRID_LENGTH - left;
+        bool is_token = at >= 0 && at < GRID_TOKENS;
+        grids[0][i] = is_token ? 7 + 31 * at + 5 * (i / GRID_LENGTH) : 0;
+        grids[1][i] = is_token && at > 0 ? grids[0][i] : -100;
+        grids[2][i] = is_token && !all_masked;
+        grids[3][i] = is_token ? at : 0;
+    }
+    grids[0][left] = first_id;
+    grids[1][left + 1] = label;
+    safetensors_out tensors[4];
+    for (int i = 0; i < 4; i++)
+        tensors[i] = (safetensors_out){.name = names[i], .type = ST_I32, .rank = 2, .shape = {GRID_ROWS, GRID_LENGTH}, .data = grids[i]};
+    OK(safetensors_write(in("batch.safetensors"), tensors, with_positions ? 4 : 3, NULL, NULL));
+    return in("batch.safetensors");
+}
+
+static qlft_status probe_grid(json_t **summary, const char *batch)
+{
+    return run_command(summary, "probe", "base", case_path("llama", "model"), "adapter", case_path("llama", "adapter"), "batch", batch, "out",
+                       in("o.safetensors"), "compute", "f32", NULL);
+}
+
+Test(model, padding_on_either_side_changes_nothing)
+{
+    json_t *right, *left, *placed;
+    OK(probe_grid(&right, grid_batch(0, false, 7, 38, false)));
+    OK(probe_grid(&placed, grid_batch(3, true, 7, 38, false)));
+    OK(probe_grid(&left, grid_batch(3, false, 7, 38, false))); /* positions from 3: rotary embeddings see differences only */
+    cr_assert_eq(number_at(right, "supervised_tokens", NULL), GRID_ROWS * (GRID_TOKENS - 1));
+    cr_assert_eq(number_at(right, "loss", NULL), number_at(placed, "loss", NULL));
+    cr_assert_eq(number_at(right, "grad_norm", NULL), number_at(placed, "grad_norm", NULL));
+    cr_assert(fabs(number_at(right, "loss", NULL) - number_at(left, "loss", NULL)) <= TOLERANCE_ARCH_LOSS_F32);
+    json_decref(right);
+    json_decref(left);
+    json_decref(placed);
+}
+
+Test(model, a_batch_that_cannot_be_probed_is_told_why)
+{
+    REFUSED(probe_grid(NULL, grid_batch(3, false, 300, 38, false)), QLFT_EFORMAT, "batch.safetensors", "input_ids[0, 3]", "300");
+    REFUSED(probe_grid(NULL, grid_batch(3, false, 7, 4000, false)), QLFT_EFORMAT, "batch.safetensors", "labels[0, 4]", "4000");
+    REFUSED(probe_grid(NULL, grid_batch(3, false, 7, 38, true)), QLFT_EFORMAT, "batch.safetensors", "attention_mask");
+}

@@ -37,7 +37,8 @@ static qlft_status read_grid(int64_t **out, const safetensors *file, const char 
                            (long long)p->rows, (long long)p->length);
     *out = malloc((size_t)e->count * sizeof **out);
     if (!*out) return status_fail(QLFT_ENOMEM, "out of memory for %s", name);
-    return safetensors_to_i64(*out, e, 0, e->count);
+    qlft_status status = safetensors_to_i64(*out, e, 0, e->count);
+    return status == QLFT_OK ? status : status_prefix(status, "%s: ", path);
 }
 
 static qlft_status probe_batch_read(probe_batch *p, const char *path)
@@ -55,12 +56,13 @@ static qlft_status probe_batch_read(probe_batch *p, const char *path)
     return status;
 }
 
-/* Numbers the tokens that are not masked. */
-static int64_t probe_place(probe_batch *p)
+/* Numbers the tokens that are not masked; *out is how many there are. */
+static qlft_status probe_place(int64_t *out, probe_batch *p, const char *path)
 {
     int64_t used = 0;
     for (int64_t i = 0; i < p->rows * p->length; i++) p->place[i] = p->mask && !p->mask[i] ? -1 : used++;
-    return used;
+    *out = used;
+    return used ? QLFT_OK : status_fail(QLFT_EFORMAT, "%s: attention_mask hides every token", path);
 }
 
 static qlft_status probe_fill(batch *b, const probe_batch *p, int64_t vocabulary, const char *path)
@@ -74,9 +76,12 @@ static qlft_status probe_fill(batch *b, const probe_batch *p, int64_t vocabulary
                 return status_fail(QLFT_EFORMAT, "%s: labels[%lld, %lld] is counted, but attention_mask hides that token or the one before it", path,
                                    (long long)row, (long long)t + 1);
             if (at < 0) continue;
-            if (id < 0 || id >= vocabulary || (label != -100 && (label < 0 || label >= vocabulary)))
-                return status_fail(QLFT_EFORMAT, "%s: input_ids[%lld, %lld] = %lld or its label is outside the vocabulary of %lld", path, (long long)row,
-                                   (long long)t, (long long)id, (long long)vocabulary);
+            if (id < 0 || id >= vocabulary)
+                return status_fail(QLFT_EFORMAT, "%s: input_ids[%lld, %lld] = %lld is outside the vocabulary of %lld", path, (long long)row, (long long)t,
+                                   (long long)id, (long long)vocabulary);
+            if (label != -100 && (label < 0 || label >= vocabulary))
+                return status_fail(QLFT_EFORMAT, "%s: labels[%lld, %lld] = %lld is outside the vocabulary of %lld; -100 is not counted", path, (long long)row,
+                                   (long long)t + 1, (long long)label, (long long)vocabulary);
             int64_t position = p->positions ? p->positions[i] : t;
             if (position < 0 || position > INT32_MAX)
                 return status_fail(QLFT_EFORMAT, "%s: position_ids[%lld, %lld] is %lld", path, (long long)row, (long long)t, (long long)position);
@@ -189,11 +194,13 @@ qlft_status qlft_probe(char **json_text, const qlft_config *c, const qlft_observ
     probe_output o;
     memset(&p, 0, sizeof p);
     memset(&o, 0, sizeof o);
+    int64_t used = 0;
     *json_text = NULL;
     qlft_status status = run_start(&r, c, observer);
     if (status == QLFT_OK) status = probe_batch_read(&p, c->batch_path);
     if (status == QLFT_OK) status = run_open_model(&r, RUN_GRADIENT);
-    if (status == QLFT_OK) status = plan_make(&r, probe_place(&p));
+    if (status == QLFT_OK) status = probe_place(&used, &p, c->batch_path);
+    if (status == QLFT_OK) status = plan_make(&r, used);
     if (status == QLFT_OK) status = run_reserve(&r);
     if (status == QLFT_OK) status = run_load(&r);
     if (status == QLFT_OK) status = probe_output_alloc(&o, &r, &p);
