@@ -104,7 +104,8 @@ typedef struct data_row {
     int64_t line;
     int32_t file;
 } data_row;
-/* Calls `row` for each row in order, bad rows included; stops early if it returns false. Lengths are not limited unless options say so. */
+/* Calls `row` for each row in order, bad rows included, and with count 0 those without a token; stops early if it returns false. Lengths are not limited unless
+ * options say so. */
 qlft_status data_each_row(const data_options *options, const tokenizer *tok, bool (*row)(void *payload, const data_row *row), void *payload);
 
 /* ---- batches ---- */
