@@ -211,13 +211,20 @@ static qlft_status answer_rows(talk *t, const prompt_list *list)
 
 /* ---- the command ---- */
 
-/* Tokens the cache must hold. */
+/* Tokens the cache must hold. An answer ends where the model's positions do, so that a large --max-tokens does not take memory that no answer can use. */
 static int64_t context_of(const run *r, const prompt_list *rows, const id_list *prompt)
 {
     const qlft_config *c = r->config;
     int64_t most = r->m->dims.max_positions;
     if (c->chat) return most > 0 && most < CHAT_TOKENS ? most : CHAT_TOKENS;
-    return (c->data_count ? rows->longest : prompt->count) + c->max_tokens;
+    int64_t longest = c->data_count ? rows->longest : prompt->count, wanted = longest + c->max_tokens;
+    if (most <= 0 || wanted <= most) return wanted;
+    if (longest < most) {
+        log_info("the model was made for %lld tokens, prompt and answer together: answers end there", (long long)most);
+        return most;
+    }
+    log_warning("a prompt has %lld tokens, the model was made for %lld: expect it to do badly", (long long)longest, (long long)most);
+    return wanted;
 }
 
 static qlft_status generate(talk *t, prompt_list *rows, id_list *prompt)

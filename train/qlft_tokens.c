@@ -203,6 +203,7 @@ qlft_status qlft_tokens(const qlft_config *c, bool (*row)(void *payload, const q
         o.no_special = c->no_special;
         status = data_each_row(&o, s.tok, each_row, &s);
         if (status == QLFT_OK || s.status != QLFT_OK) status = bad_rows(&s);
+        if (status == QLFT_OK && s.stop && *s.stop) status = status_fail(QLFT_ESIGNAL, "stopped after %lld rows", (long long)s.given);
         if (status == QLFT_OK && !s.given) log_warning("%s%s: no rows", c->data[0], c->data_count > 1 ? " and the other files" : "");
     }
     tokenizer_close(s.tok);
