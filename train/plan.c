@@ -113,7 +113,7 @@ static qlft_status plan_does_not_fit(run *r)
         add_remedy(r, need, help, sizeof help, "--checkpointing block");
         r->choice = saved;
     }
-    if (r->choice.cache_tokens >= 2) {
+    if (r->work != RUN_TRAIN && r->choice.cache_tokens >= 2) {
         r->choice.cache_tokens /= 2;
         add_remedy(r, need, help, sizeof help, "half of the prompt and --max-tokens");
         r->choice = saved;

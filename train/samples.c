@@ -8,12 +8,25 @@
 
 enum { MAX_STOPS = 64 };
 
+/* A prompt longer than --seq would take memory that the run itself does not: it is not answered. */
+static qlft_status leave_out_long(prompt_list *list, int64_t most)
+{
+    list->longest = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        prompt_row *row = &list->rows[i];
+        if (row->ids.count > most && !row->error && !(row->error = strdup("longer than --seq"))) return status_fail(QLFT_ENOMEM, "out of memory");
+        if (!row->error && row->ids.count > list->longest) list->longest = row->ids.count;
+    }
+    return QLFT_OK;
+}
+
 qlft_status samples_open(samples *s, run *r)
 {
     const qlft_config *c = r->config;
     memset(s, 0, sizeof *s);
     if (!c->samples || !c->eval_data_count || c->format == FORMAT_TOKENS || !r->tok || strcmp(c->eval_data[0], "-") == 0) return QLFT_OK;
     QLFT_TRY(prompt_list_read(&s->prompts, r, c->eval_data, c->eval_data_count, c->samples));
+    QLFT_TRY(leave_out_long(&s->prompts, c->seq));
     size_t room = (size_t)s->prompts.count + 1;
     s->before = calloc(room, sizeof *s->before);
     s->after = calloc(room, sizeof *s->after);
