@@ -183,7 +183,7 @@ Test(config, unknown_names_suggest_the_nearest)
     expect_error(qlft_config_set(c, "epoch", "1"), QLFT_EARG, "did you mean --epochs?");
     expect_error(qlft_config_set(c, "learning-rate", "1"), QLFT_EARG, "no option --learning-rate");
     expect_error(qlft_config_set(c, "wramup", "1"), QLFT_EARG, "did you mean --warmup?");
-    expect_error(qlft_config_set(c, "eval_data", "x"), QLFT_EARG, "did you mean --eval-data?");
+    expect_error(qlft_config_set(c, "eval_data", "x"), QLFT_EARG, "it is called --eval-data here");
     expect_error(qlft_config_set(c, "checkpoint", "block"), QLFT_EARG, "did you mean --checkpointing?");
     expect_error(qlft_config_set(c, "prompt", "hello"), QLFT_EARG, "an option of `qlft generate`, not of `qlft train`");
     qlft_config_free(c);
