@@ -363,6 +363,35 @@ Test(train, a_budget_that_is_too_small_names_rows_and_remedies)
     REFUSED(run_command(NULL, "train", PLAIN(rows, "p", "bf16"), "memory", "1MiB", NULL), QLFT_EFIT, "1.0 MiB (--memory)");
 }
 
+static bool pulled(const json_t *plan, const char *name)
+{
+    const json_t *lever;
+    size_t i;
+    json_array_foreach(json_object_get(plan, "levers"), i, lever)
+    {
+        if (!strcmp(json_string_value(json_object_get(lever, "name")), name)) return json_is_true(json_object_get(lever, "pulled"));
+    }
+    cr_assert(false, "no lever %s", name);
+    return false;
+}
+
+/* A smaller loss chunk is tried first; here it frees too little, so blocks are recomputed and the chunk is as it was. */
+Test(train, only_the_levers_that_are_needed_stay_pulled)
+{
+    const char *rows = golden_rows();
+    json_t *whole = NULL, *tight = NULL;
+    char memory[32];
+    OK(run_command(&whole, "plan", PLAIN(rows, "p", "f32"), NULL));
+    cr_assert(!pulled(whole, "loss-chunk") && !pulled(whole, "checkpointing"));
+    const json_t *device_tier = json_object_get(json_object_get(json_object_get(whole, "memory"), "tiers"), "device");
+    snprintf(memory, sizeof memory, "%lldB", (long long)number_at(device_tier, "planned_peak_bytes", NULL) - 4096);
+    OK(run_command(&tight, "plan", PLAIN(rows, "p", "f32"), "memory", memory, NULL));
+    cr_assert(!pulled(tight, "loss-chunk") && pulled(tight, "checkpointing"));
+    cr_assert_eq(number_at(tight, "choices", "loss-chunk"), number_at(whole, "choices", "loss-chunk"));
+    json_decref(whole);
+    json_decref(tight);
+}
+
 /* ---- what stops a run ---- */
 
 Test(train, a_save_that_would_do_nothing_is_refused)
