@@ -69,7 +69,7 @@ const option_row options[] = {
 
     /* ---- adapter ---- */
     {OPTION("r", "adapter", INT, "N", "16", RUN, "rank of the adapter"), RANGE(1, 65536), AT(r)},
-    {OPTION("alpha", "adapter", NUMBER, "X", "2r", RUN, "the adapter's part is scaled by alpha / r"), .info.bounds = "above 0", .min = 0, .max = 1e6, .flags = OPTION_ABOVE | OPTION_WORDS, AT(alpha), .resolve = config_alpha},
+    {OPTION("alpha", "adapter", NUMBER, "X", "2r", RUN, "the adapter's part is scaled by alpha / r"), .info.bounds = "above 0, at most 1000000", .min = 0, .max = 1e6, .flags = OPTION_ABOVE | OPTION_WORDS, AT(alpha), .resolve = config_alpha},
     {OPTION("dropout", "adapter", NUMBER, "P", "0", RUN, "probability of dropping an input of the adapter"), BELOW(0, 1), AT(dropout)},
     {OPTION("targets", "adapter", NAMES, "NAMES", "all-linear", RUN, "layers that get an adapter: all-linear, names with commas (q_proj,v_proj), or a pattern"), AT(targets)},
     {OPTION("rslora", "adapter", SWITCH, "on|off", "off", RUN, "scale by alpha / sqrt(r) instead"), AT(rslora)},

@@ -22,6 +22,8 @@ says stderr 'epochs'
 expect 2 "an option of another command" "$QLFT" generate --base x --prompt a --lr 1
 expect 2 "a value out of bounds" "$QLFT" train --base x --data y --r 0
 says stderr 'r'
+expect 2 "a value above its bound" "$QLFT" train --base x --data y --alpha 2e6
+says stderr 'at most 1000000'
 expect 2 "a value that is no number" "$QLFT" train --base x --data y --lr fast
 says stderr 'lr'
 expect 2 "an option without its value" "$QLFT" train --base
