@@ -156,13 +156,22 @@ static void count_steps(void *payload, const qlft_metrics *m)
     if (m->step >= stop_after) stop_now = 1;
 }
 
+static bool at_evaluation; /* stop behind the evaluation of the step instead */
+static void count_evals(void *payload, int64_t step, double loss, int64_t supervised_tokens)
+{
+    (void)payload;
+    (void)loss;
+    (void)supervised_tokens;
+    if (step >= stop_after) stop_now = 1;
+}
+
 static qlft_status train_until(int64_t step, ...)
 {
     va_list options;
     va_start(options, step);
     qlft_config *c = configured("train", options);
     va_end(options);
-    qlft_observer observer = {.step = count_steps, .stop = &stop_now};
+    qlft_observer observer = {.step = at_evaluation ? NULL : count_steps, .eval = at_evaluation ? count_evals : NULL, .stop = &stop_now};
     char *report = NULL;
     stop_now = 0;
     stop_after = step;
@@ -259,7 +268,29 @@ Test(train, a_run_is_not_resumed_on_another_base_or_with_another_adapter_s_scale
             QLFT_EARG, "--base", "other weights");
 }
 
-/* Killed between the last checkpoint and the evaluation behind it, or saved before it: the evaluation is made up for, once. */
+static void check_evals(const json_t *report)
+{
+    const json_t *eval;
+    size_t i;
+    cr_assert_eq(json_array_size(json_object_get(report, "eval")), 7u);
+    json_array_foreach(json_object_get(report, "eval"), i, eval) cr_assert_eq(number_at(eval, "step", NULL), (double)i);
+}
+
+/* Stopped before or behind the evaluation of a step: it is done, once. */
+Test(train, a_run_stopped_around_an_evaluation_has_each_once)
+{
+    const char *rows = golden_rows();
+    for (int behind = 0; behind < 2; behind++) {
+        json_t *report = NULL;
+        at_evaluation = behind;
+        cr_assert_eq(train_until(2, PLAIN(rows, "a", "f32"), "eval-data", rows, "eval-every", "1", NULL), QLFT_ESIGNAL);
+        OK(run_command(&report, "train", PLAIN(rows, "a", "f32"), "eval-data", rows, "eval-every", "1", "resume", "auto", NULL));
+        check_evals(report);
+        json_decref(report);
+    }
+}
+
+/* The last checkpoint is saved before the last evaluation. */
 Test(train, a_finished_run_that_is_resumed_has_its_last_evaluation)
 {
     const char *rows = golden_rows();
