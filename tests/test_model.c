@@ -281,6 +281,88 @@ Test(model, the_head_that_is_used_is_the_one_that_the_files_say)
     REFUSED(probe_of(tie_case(0.0f, "\"tie_word_embeddings\": false,")), QLFT_EFORMAT, "lm_head.weight");
 }
 
+/* ---- tensors that no part of the model takes ---- */
+
+/* The llama case's weights with one tensor more. */
+static const char *with_tensor(const char *name)
+{
+    char command[1200];
+    static const uint16_t values[64];
+    safetensors file;
+    snprintf(command, sizeof command, "mkdir -p %s && cp %s/config.json %s/", in("more"), case_path("llama", "model"), in("more"));
+    cr_assert_eq(system(command), 0);
+    OK(safetensors_open(&file, case_path("llama", "model/model.safetensors")));
+    safetensors_out *tensors = calloc((size_t)file.count + 1, sizeof *tensors);
+    for (int i = 0; i < file.count; i++) {
+        const safetensors_entry *e = &file.entries[i];
+        tensors[i] = (safetensors_out){.name = e->name, .type = e->type, .rank = e->rank, .data = e->data};
+        memcpy(tensors[i].shape, e->shape, sizeof e->shape);
+    }
+    tensors[file.count] = (safetensors_out){name, ST_BF16, 1, {64}, values};
+    OK(safetensors_write(in("more/model.safetensors"), tensors, file.count + 1, NULL, NULL));
+    free(tensors);
+    safetensors_close(&file);
+    return in("more");
+}
+
+Test(model, tensors_that_are_not_used_are_told)
+{
+    static const char *const told[] = {"model.layers.0.self_attn.q_proj.bias",  /* attention_bias is false */
+                                       "model.layers.2.input_layernorm.weight", /* there are two layers */
+                                       "model.layers.0.input_layernorm.bias", "model.extra.weight"};
+    qlft_log_to(keep_warning, NULL, QLFT_LOG_INFO);
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        last_warning[0] = 0;
+        OK(probe_of(with_tensor(told[i])));
+        cr_assert(strstr(last_warning, told[i]), "\"%s\" lacks %s", last_warning, told[i]);
+    }
+    last_warning[0] = 0;
+    OK(probe_of(with_tensor("model.layers.0.self_attn.rotary_emb.inv_freq")));
+    cr_assert_str_empty(last_warning);
+    REFUSED(probe_of(with_tensor("model.layers.0.mlp.up_proj.weight_scale")), QLFT_EUNSUPPORTED, "weight_scale");
+}
+
+/* A GGUF file of a llama's sizes, with one number more in its metadata (NULL: none) and a bias or not. */
+static qlft_status open_gguf(const char *key, double number, const char *bias)
+{
+    static const float zeros[64 * 64];
+    const gguf_out_value values[] = {{"general.architecture", GGUF_STRING, "llama", 0}, {"llama.block_count", GGUF_U32, NULL, 1},
+                                     {"llama.embedding_length", GGUF_U32, NULL, 16},    {"llama.feed_forward_length", GGUF_U32, NULL, 16},
+                                     {"llama.attention.head_count", GGUF_U32, NULL, 2}, {key ? key : "general.file_type", GGUF_F32, NULL, number}};
+    static const struct {
+        const char *name;
+        int rank;
+    } weights[] = {{"token_embd", 2},   {"output_norm", 1},       {"blk.0.attn_norm", 1}, {"blk.0.ffn_norm", 1}, {"blk.0.attn_q", 2},  {"blk.0.attn_k", 2},
+                   {"blk.0.attn_v", 2}, {"blk.0.attn_output", 2}, {"blk.0.ffn_gate", 2},  {"blk.0.ffn_up", 2},   {"blk.0.ffn_down", 2}};
+    enum { WEIGHTS = sizeof weights / sizeof *weights };
+    gguf_out_tensor tensors[WEIGHTS + 1];
+    char names[WEIGHTS][64];
+    for (int i = 0; i < WEIGHTS; i++) {
+        snprintf(names[i], sizeof names[i], "%s.weight", weights[i].name);
+        tensors[i] = (gguf_out_tensor){names[i], DTYPE_F32, weights[i].rank, {16, 16}, zeros};
+    }
+    tensors[WEIGHTS] = (gguf_out_tensor){bias, DTYPE_F32, 1, {16}, zeros};
+    OK(gguf_write(in("m.gguf"), values, 6, tensors, bias ? WEIGHTS + 1 : WEIGHTS));
+    device *d = NULL;
+    model *m = NULL;
+    OK(device_open_cpu(&d, CPU_REF, 1));
+    qlft_status status = model_open(&m, d, in("m.gguf"));
+    model_close(m);
+    device_close(d);
+    return status;
+}
+
+Test(model, what_changes_a_gguf_model_is_refused_by_name)
+{
+    static const char *const keys[] = {"llama.logit_scale", "llama.attention.scale", "llama.attention.sliding_window", "llama.final_logit_softcapping"};
+    OK(open_gguf(NULL, 0, NULL));
+    OK(open_gguf("llama.logit_scale", 1, NULL));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) REFUSED(open_gguf(keys[i], 8, NULL), QLFT_EUNSUPPORTED, keys[i], "m.gguf");
+    REFUSED(open_gguf(NULL, 0, "blk.0.attn_k.bias"), QLFT_EUNSUPPORTED, "blk.0.attn_k.bias");
+    REFUSED(open_gguf(NULL, 0, "blk.0.attn_q.bias"), QLFT_EFORMAT, "blk.0.attn_k.bias"); /* one bias means all of attention */
+    REFUSED(open_gguf(NULL, 0, "blk.0.ffn_norm.bias"), QLFT_EUNSUPPORTED, "blk.0.ffn_norm.bias");
+}
+
 Test(model, a_weight_that_is_not_finite_is_named_with_its_place)
 {
     tie_case(0.0f, "\"tie_word_embeddings\": true,");
