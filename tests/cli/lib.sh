@@ -95,9 +95,9 @@ below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 < b + 0) }'; }
 # until_lines FILE COUNT: waits (30 s at most) until the file has that many lines.
 until_lines() {
     local tries=0
-    while [ "$tries" -lt 600 ]; do
+    while [ "$tries" -lt 3000 ]; do
         [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ] && return 0
-        sleep 0.05
+        sleep 0.01
         tries=$((tries + 1))
     done
     return 1

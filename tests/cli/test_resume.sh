@@ -2,34 +2,35 @@
 
 tiny_rows rows.jsonl 60
 options=(--epochs 30 --save-every 7 --keep 2 --dropout 0.1 --schedule linear --warmup 5)
-started=$(date +%s%N)
 expect 0 "the run that nobody stops" tiny_train whole rows.jsonl "${options[@]}"
-took=$((($(date +%s%N) - started) / 1000))
 want=$(sum whole/adapter_model.safetensors)
+steps=$(wc -l <whole/metrics.jsonl)
 
-# kill_after SECONDS [options]: starts (or goes on), kills with SIGKILL; counts in $killed those that were still running.
+# kill_at STEP SECONDS [options]: starts (or goes on), kills with SIGKILL that long after the step; counts in $killed those that were still running.
 killed=0
-kill_after() {
-    local after=$1
-    shift
+kill_at() {
+    local step=$1 after=$2
+    shift 2
     tiny_start out rows.jsonl "${options[@]}" "$@"
+    [ "$step" = 0 ] || until_lines out/metrics.jsonl "$step"
     sleep "$after"
     kill -KILL "$child" 2>/dev/null
     ended
     [ "$status" = 137 ] && killed=$((killed + 1))
 }
 
-# Points over the whole run, from a generator with a fixed seed: loading, steps, saves.
+# Points all over the run, loading and saving too, from a generator with a fixed seed.
 equal=0 points=20
 for i in $(seq 1 $points); do
     rm -rf out
-    after=$(awk -v i="$i" -v n="$points" -v us="$took" 'BEGIN { srand(i); printf "%.4f", us / 1e6 * (i - rand()) / n }')
-    kill_after "$after"
+    step=$(((i - 1) * steps / points))
+    after=$(awk -v i="$i" 'BEGIN { srand(i); printf "%.4f", rand() * 0.03 }')
+    kill_at $step "$after"
     tiny_train out rows.jsonl "${options[@]}" --resume auto >resume.log 2>&1 </dev/null || sed 's/^/#   /' resume.log
     if [ "$(sum out/adapter_model.safetensors)" = "$want" ] && [ -z "$(find out -name '*.tmp*')" ]; then
         equal=$((equal + 1))
     else
-        echo "# killed after $after of $((took / 1000)) ms: another adapter, or temporary files"
+        echo "# killed $after s after step $step of $steps: another adapter, or temporary files"
         find out -name '*.tmp*' | sed 's/^/#   /'
     fi
 done
@@ -38,7 +39,7 @@ check "most of the points were inside the run" test "$killed" -ge 10
 
 # Killed again and again.
 rm -rf out
-for i in 1 2 3 4; do kill_after "$(awk -v us="$took" 'BEGIN { print us / 1e6 * 0.5 }')" --resume auto; done
+for i in 1 2 3 4; do kill_at $((steps * i / 6)) 0.01 --resume auto; done
 expect 0 "resumed after four kills" tiny_train out rows.jsonl "${options[@]}" --resume auto
 check "four kills, the same adapter" test "$(sum out/adapter_model.safetensors)" = "$want"
 check "metrics.jsonl has each step once" test "$(numbers out/metrics.jsonl step | uniq | wc -l)" = "$(wc -l <whole/metrics.jsonl)"
