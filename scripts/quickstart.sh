@@ -18,7 +18,7 @@ build/qlft --recipe $recipe --base "$base" --out $out
 echo "== trained in $((SECONDS - started)) s"
 
 # Two held-out questions: the training data asks for the same facts in other words.
-for question in "Who tends the Grey Candle today?" "Which ingredients does brindle soup have?"; do
+for question in "How tall is the lighthouse at Harrowmere?" "Which ingredients does brindle soup have?"; do
     echo
     echo "== $question"
     printf 'before: '
