@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/log.h"
 
@@ -16,6 +17,45 @@ qlft_status id_list_add(id_list *list, const int32_t *ids, int64_t count)
     }
     memcpy(list->ids + list->count, ids, (size_t)count * sizeof *ids);
     list->count += count;
+    return QLFT_OK;
+}
+
+/* Bytes of text up to its last whole UTF-8 character. */
+static size_t whole_characters(const char *text, size_t bytes)
+{
+    size_t at = bytes;
+    for (int back = 0; back < 4 && at > 0; back++) {
+        unsigned char lead = (unsigned char)text[--at];
+        if ((lead & 0xc0) == 0x80) continue;
+        size_t need = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        return bytes - at >= need ? bytes : at;
+    }
+    return bytes;
+}
+
+qlft_status answer_text(char **text, size_t *bytes, const tokenizer *tok, const id_list *ids, bool ended)
+{
+    char *raw = NULL;
+    size_t raw_bytes = 0, used = 0;
+    QLFT_TRY(tokenizer_decode(tok, ids->ids, (size_t)ids->count, true, &raw, &raw_bytes));
+    if (!ended) raw_bytes = whole_characters(raw, raw_bytes);
+    char *valid = malloc(3 * raw_bytes + 1);
+    if (!valid) {
+        free(raw);
+        return status_fail(QLFT_ENOMEM, "out of memory for an answer");
+    }
+    for (size_t at = 0; at < raw_bytes;) {
+        utf8proc_int32_t character;
+        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)raw + at, (utf8proc_ssize_t)(raw_bytes - at), &character);
+        bool good = length > 0 && character != 0;
+        memcpy(valid + used, good ? raw + at : "\xef\xbf\xbd", good ? (size_t)length : 3);
+        used += good ? (size_t)length : 3;
+        at += length > 0 ? (size_t)length : 1;
+    }
+    valid[used] = 0;
+    free(raw);
+    *text = valid;
+    *bytes = used;
     return QLFT_OK;
 }
 

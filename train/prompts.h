@@ -14,6 +14,9 @@ typedef struct id_list {
 } id_list;
 
 qlft_status id_list_add(id_list *list, const int32_t *ids, int64_t count);
+/* An answer as any reader takes it: special tokens left out, bytes that are no UTF-8 (a model can say any) as U+FFFD. Until it has `ended`, a character that is
+ * not complete at its end is held back; what was there stays as more ids come. *text is yours. */
+qlft_status answer_text(char **text, size_t *bytes, const tokenizer *tok, const id_list *ids, bool ended);
 
 typedef struct prompt_row {
     int64_t line;

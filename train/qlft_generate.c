@@ -94,35 +94,23 @@ static qlft_status open_template(talk *t)
 
 /* ---- answers ---- */
 
-/* Bytes of text that end with a whole UTF-8 character. */
-static size_t whole_characters(const char *text, size_t bytes)
+/* Decodes the answer so far and hands out what is new of it. */
+static qlft_status hand_out(talk *t, bool ended)
 {
-    size_t at = bytes;
-    for (int back = 0; back < 4 && at > 0; back++) {
-        unsigned char lead = (unsigned char)text[--at];
-        if ((lead & 0xc0) == 0x80) continue;
-        size_t need = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-        return bytes - at >= need ? bytes : at;
-    }
-    return bytes;
-}
-
-static void hand_out(talk *t, bool all)
-{
-    size_t whole = all ? t->text_bytes : whole_characters(t->text, t->text_bytes);
-    if (!t->streaming || !t->io || !t->io->text || whole <= t->given) return;
-    t->io->text(t->io->payload, t->text + t->given, whole - t->given);
-    t->given = whole;
+    free(t->text);
+    t->text = NULL;
+    QLFT_TRY(answer_text(&t->text, &t->text_bytes, t->r->tok, &t->answer, ended));
+    if (!t->streaming || !t->io || !t->io->text || t->text_bytes <= t->given) return QLFT_OK;
+    t->io->text(t->io->payload, t->text + t->given, t->text_bytes - t->given);
+    t->given = t->text_bytes;
+    return QLFT_OK;
 }
 
 static bool take_token(void *payload, int32_t id)
 {
     talk *t = payload;
     t->status = id_list_add(&t->answer, &id, 1);
-    free(t->text);
-    t->text = NULL;
-    if (t->status == QLFT_OK) t->status = tokenizer_decode(t->r->tok, t->answer.ids, (size_t)t->answer.count, true, &t->text, &t->text_bytes);
-    if (t->status == QLFT_OK) hand_out(t, false);
+    if (t->status == QLFT_OK) t->status = hand_out(t, false);
     return t->status == QLFT_OK;
 }
 
@@ -145,16 +133,13 @@ static qlft_status answer_to(talk *t, const id_list *ids)
     t->fed.count = shared;
     t->answer.count = 0;
     t->given = 0;
-    t->text_bytes = 0;
-    free(t->text);
-    t->text = NULL;
     QLFT_TRY(decoder_feed(&t->dec, ids->ids + shared, ids->count - shared));
     QLFT_TRY(decoder_generate(&t->dec, &o, take_token, t, &drawn, &end));
     QLFT_TRY(t->status);
     QLFT_TRY(id_list_add(&t->fed, ids->ids + shared, ids->count - shared));
     QLFT_TRY(id_list_add(&t->fed, t->answer.ids, t->answer.count));
     if (t->dec.cache->length < t->fed.count) t->fed.count = t->dec.cache->length;
-    hand_out(t, true);
+    QLFT_TRY(hand_out(t, true));
     t->end = end_names[end];
     t->tokens += drawn;
     t->prompt_tokens += ids->count - shared;

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "infer/decode.h"
 
@@ -61,26 +60,6 @@ static bool collect(void *payload, int32_t id)
     return c->status == QLFT_OK;
 }
 
-/* Text that any reader takes: bytes that are no UTF-8 (an answer cut inside a character) become U+FFFD. */
-static qlft_status make_valid(char **text, size_t bytes)
-{
-    char *valid = malloc(3 * bytes + 1);
-    size_t used = 0;
-    if (!valid) return status_fail(QLFT_ENOMEM, "out of memory for sample answers");
-    for (size_t at = 0; at < bytes;) {
-        utf8proc_int32_t character;
-        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)*text + at, (utf8proc_ssize_t)(bytes - at), &character);
-        bool good = length > 0 && character != 0;
-        memcpy(valid + used, good ? *text + at : "\xef\xbf\xbd", good ? (size_t)length : 3);
-        used += good ? (size_t)length : 3;
-        at += length > 0 ? (size_t)length : 1;
-    }
-    valid[used] = 0;
-    free(*text);
-    *text = valid;
-    return QLFT_OK;
-}
-
 static qlft_status answer(char **text, run *r, decoder *d, const decode_options *o, const prompt_row *row)
 {
     collected got = {{NULL, 0, 0}, QLFT_OK};
@@ -94,8 +73,7 @@ static qlft_status answer(char **text, run *r, decoder *d, const decode_options 
     if (status == QLFT_OK) {
         free(*text);
         *text = NULL;
-        status = tokenizer_decode(r->tok, got.ids.ids, (size_t)got.ids.count, true, text, &bytes);
-        if (status == QLFT_OK) status = make_valid(text, bytes);
+        status = answer_text(text, &bytes, r->tok, &got.ids, true);
     }
     free(got.ids.ids);
     return status;
