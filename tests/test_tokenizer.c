@@ -364,7 +364,7 @@ Test(tokenizer, the_hash_knows_the_ends)
 static void check_smollm2(const char *path)
 {
     const char *golden = TEST_SHARED "/golden/real/tokens.json";
-    if (!path || !file_exists(golden)) cr_skip_test("skipped: set QLFT_TEST_MODEL_DIR and QLFT_TEST_GGUF, and have ../shared/golden/real");
+    if (!path || !*path || !file_exists(golden)) cr_skip_test("skipped: set QLFT_TEST_MODEL_DIR and QLFT_TEST_GGUF, and have ../shared/golden/real");
     json_t *root = read_json(golden), *row;
     size_t i;
     tokenizer *t = open_at(path);
