@@ -409,3 +409,9 @@ qlft_status file_sha256(char hex[SHA256_HEX_BYTES], const char *path)
     close(handle);
     return status;
 }
+
+bool name_ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}

@@ -72,6 +72,8 @@ void file_hash_put(file_hash *h, const void *data, size_t bytes);
 void file_hash_end(file_hash *h, char hex[SHA256_HEX_BYTES]); /* frees h */
 qlft_status file_sha256(char hex[SHA256_HEX_BYTES], const char *path);
 
+/* Does a path, or a name of another kind, end in `end`? */
+bool name_ends_with(const char *name, const char *end);
 /* "a/b" + "c" = "a/b/c", yours to free(); NULL without memory. */
 char *path_join(const char *folder, const char *name);
 /* The folder part of a path ("." if none), yours to free(). */

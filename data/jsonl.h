@@ -34,9 +34,6 @@ void jsonl_hash(jsonl *j, char hex[SHA256_HEX_BYTES]);
 
 bool jsonl_name_is_text(const char *path);
 
-/* Offset of the first byte that begins no well-formed UTF-8 (Unicode 15, table 3-7), or `bytes`. */
-size_t utf8_valid_bytes(const char *text, size_t bytes);
-
 #ifdef __cplusplus
 }
 #endif

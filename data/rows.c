@@ -6,6 +6,7 @@
 
 #include "data/formats.h"
 #include "data/turns.h"
+#include "data/utf8.h"
 
 /* Chat rows are tokenised with special tokens recognised wherever they stand, as transformers does with a rendered template. */
 

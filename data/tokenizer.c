@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/tokenizer_internal.h"
+#include "data/utf8.h"
 
 void token_list_free(token_list *list)
 {
@@ -24,16 +25,10 @@ static const file_kind file_kinds[] = {
 };
 static const char *const folder_files[] = {"tokenizer.json", "tokenizer.model"};
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    size_t length = strlen(text), tail = strlen(suffix);
-    return length >= tail && strcmp(text + length - tail, suffix) == 0;
-}
-
 static qlft_status read_file(tokenizer *t, const char *path)
 {
     for (size_t i = 0; i < sizeof file_kinds / sizeof *file_kinds; i++)
-        if (ends_with(path, file_kinds[i].suffix)) return file_kinds[i].read(t, path);
+        if (name_ends_with(path, file_kinds[i].suffix)) return file_kinds[i].read(t, path);
     return status_fail(QLFT_EARG, "%s: no tokenizer: expected a model folder, tokenizer.json, tokenizer.model or a .gguf", path);
 }
 
@@ -270,7 +265,7 @@ static qlft_status add_around(const tokenizer *t, token_list *list, size_t from,
 qlft_status tokenizer_encode(const tokenizer *t, const char *text, size_t bytes, unsigned flags, token_list *list)
 {
     if (bytes >= UINT32_MAX) return status_fail(QLFT_EARG, "a text of %zu bytes is too long (4 GiB at most); split it", bytes);
-    size_t bad = bytes ? utf8_check(text, bytes) : 0;
+    size_t bad = bytes ? utf8_valid_bytes(text, bytes) : 0;
     if (bad != bytes) return status_fail(QLFT_EFORMAT, "the text is not UTF-8: byte %zu (0x%02X)", bad, (unsigned char)text[bad]);
     encoding e = {.t = t, .flags = flags, .list = list};
     size_t from = list->count;

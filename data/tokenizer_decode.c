@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "data/tokenizer_internal.h"
+#include "data/utf8.h"
 
 typedef struct token_string {
     size_t start, end; /* in token_strings.text */
@@ -108,7 +109,7 @@ qlft_status decode_replace(const decoder *d, pattern_scratch *scratch, token_str
         const token_string *s = &strings->items[i];
         size_t start = made.bytes;
         /* A regular expression needs UTF-8, which what ByteFallback made need not be. */
-        if (d->match.compiled && utf8_check(strings->text + s->start, s->end - s->start) != s->end - s->start)
+        if (d->match.compiled && utf8_valid_bytes(strings->text + s->start, s->end - s->start) != s->end - s->start)
             status = put_bytes(&made, strings->text + s->start, s->end - s->start);
         else
             status = replace_in(d, scratch, strings->text + s->start, s->end - s->start, &made);

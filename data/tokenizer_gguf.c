@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/tokenizer_internal.h"
+#include "data/utf8.h"
 
 enum { /* token types of the format */
        TYPE_NORMAL = 1,
@@ -112,7 +113,8 @@ static qlft_status read_tokens(reading *r)
             text.bytes = (size_t)snprintf(empty, sizeof empty, "[EMPTY_%llu]", (unsigned long long)id);
             text.text = empty;
         }
-        if (utf8_check(text.text, text.bytes) != text.bytes) return status_fail(QLFT_EFORMAT, "%s: token %llu is not UTF-8", r->path, (unsigned long long)id);
+        if (utf8_valid_bytes(text.text, text.bytes) != text.bytes)
+            return status_fail(QLFT_EFORMAT, "%s: token %llu is not UTF-8", r->path, (unsigned long long)id);
         QLFT_TRY(vocabulary_add(&r->t->words, (int64_t)id, text.text, text.bytes, r->path));
         int type = type_of(r, id);
         bool end = is_end(&text);

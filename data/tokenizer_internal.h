@@ -95,8 +95,6 @@ uint32_t aligned_to(const aligned *a, size_t byte);
 int utf8_read(const char *text, uint32_t *code);
 int utf8_read_back(const char *text, size_t end, uint32_t *code); /* the one that ends at `end` */
 int utf8_write(uint32_t code, char out[4]);
-/* Offset of the first byte that is not UTF-8, or `bytes`. */
-size_t utf8_check(const char *text, size_t bytes);
 bool unicode_is_space(uint32_t code); /* White_Space */
 bool unicode_is_word(uint32_t code);  /* \w of UTS 18: letters, marks, decimal digits, letter numbers, connectors, joiners */
 
@@ -282,7 +280,7 @@ void tokenizer_find_bytes(tokenizer *t, bool byte_level);
 void tokenizer_add_stop(tokenizer *t, int64_t id);
 void tokenizer_set_around(tokenizer *t, bool add_bos, bool add_eos);
 void tokenizer_hash_ids(const tokenizer *t, file_hash *hash); /* what stands around a text, and what ends a text or a turn: they decide ids and labels */
-qlft_status tokenizer_finish(tokenizer *t); /* marks and the sorted sets */
+qlft_status tokenizer_finish(tokenizer *t);                   /* marks and the sorted sets */
 
 qlft_status tokenizer_read_json(tokenizer *t, const char *path);                      /* tokenizer_json.c */
 qlft_status tokenizer_read_steps(tokenizer *t, const json_t *root, const char *path); /* tokenizer_steps.c */

@@ -101,28 +101,6 @@ int utf8_write(uint32_t code, char out[4])
     return (int)utf8proc_encode_char((utf8proc_int32_t)code, (utf8proc_uint8_t *)out);
 }
 
-size_t utf8_check(const char *text, size_t bytes)
-{
-    const unsigned char *b = (const unsigned char *)text;
-    size_t at = 0;
-    while (at < bytes) {
-        if (b[at] < 0x80) {
-            at++;
-            continue;
-        }
-        size_t length = b[at] < 0xc2 ? 0 : b[at] < 0xe0 ? 2 : b[at] < 0xf0 ? 3 : b[at] < 0xf5 ? 4 : 0;
-        if (!length || length > bytes - at) return at;
-        for (size_t i = 1; i < length; i++)
-            if ((b[at + i] & 0xc0) != 0x80) return at;
-        /* Overlong forms, surrogates, above U+10FFFF. */
-        if ((b[at] == 0xe0 && b[at + 1] < 0xa0) || (b[at] == 0xed && b[at + 1] > 0x9f) || (b[at] == 0xf0 && b[at + 1] < 0x90) ||
-            (b[at] == 0xf4 && b[at + 1] > 0x8f))
-            return at;
-        at += length;
-    }
-    return bytes;
-}
-
 bool unicode_is_space(uint32_t code)
 {
     return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||

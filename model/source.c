@@ -6,12 +6,6 @@
 
 enum { CONFIG_LIMIT_BYTES = 16 << 20, READ_BYTES = 4 << 20 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
 void source_close(source *s)
 {
     safetensors_close(&s->weights);
@@ -46,7 +40,7 @@ static qlft_status open_safetensors(source *s)
     char *weights = NULL, *config_path = NULL;
     qlft_status status = QLFT_OK;
     bool folder = file_is_folder(s->path);
-    if (!folder && !ends_with(s->path, ".safetensors") && !ends_with(s->path, ".json"))
+    if (!folder && !name_ends_with(s->path, ".safetensors") && !name_ends_with(s->path, ".json"))
         return status_fail(QLFT_EFORMAT, "--base %s: not a model: give a folder as the hub lays it out, a .safetensors file or its index, or a .gguf", s->path);
     s->folder = folder ? strdup(s->path) : path_folder(s->path);
     if (!s->folder || !(config_path = path_join(s->folder, "config.json"))) {
@@ -76,7 +70,7 @@ qlft_status source_open(source *out, const char *path)
     if (!file_exists(path) && !file_is_folder(path)) return status_fail(QLFT_EIO, "--base %s: no such file or folder", path);
     out->path = strdup(path);
     if (!out->path) return status_fail(QLFT_ENOMEM, "out of memory");
-    out->is_gguf = ends_with(path, ".gguf");
+    out->is_gguf = name_ends_with(path, ".gguf");
     if (out->is_gguf) {
         out->folder = strdup(path);
         status = out->folder ? gguf_open(&out->file, path) : status_fail(QLFT_ENOMEM, "out of memory");
@@ -292,7 +286,7 @@ static bool name_is_known(const source *s, const char *name)
         const tensor_name *pattern = &s->dims.kind->names[role];
         if (name_of_role(name, s->is_gguf ? pattern->gguf : pattern->hf, s->dims.layers, shape_has_bias(&s->dims, (tensor_role)role))) return true;
     }
-    return strcmp(name, "rope_freqs.weight") == 0 || ends_with(name, ".rotary_emb.inv_freq");
+    return strcmp(name, "rope_freqs.weight") == 0 || name_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 const char *source_stray(const source *s, int *at)

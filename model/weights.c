@@ -2,9 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/log.h"
+#include "core/clock.h"
 #include "model/model.h"
 
 void model_matrix_size(const model *m, tensor_role role, int64_t *rows, int64_t *cols)
@@ -65,13 +64,6 @@ void model_bind_base(model *m, arena *a)
 
 /* ---- loading ---- */
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static qlft_status check_finite(const tensor t, const char *path, const char *name)
 {
     for (int64_t i = 0; i < t.rows * t.cols; i++)
@@ -110,10 +102,10 @@ static qlft_status load_linear(model *m, tensor_role role, int layer, linear *l)
     QLFT_TRY(source_find(&found, &m->source, role, layer, false, l->out, l->in, false));
     if (l->quantized) {
         QLFT_TRY(source_read(m->staging, &m->source, &found));
-        double started = seconds_now();
+        double started = clock_seconds();
         qlft_status status = nf4_quantize(m->dev, &l->nf4, m->staging, found.type, m->staging_absmax);
         if (status != QLFT_OK) return status_prefix(status, "%s: tensor %s: ", m->source.path, found.name);
-        m->quantize_seconds += seconds_now() - started;
+        m->quantize_seconds += clock_seconds() - started;
     } else {
         QLFT_TRY(load_dense(m, l->dense, &found));
     }

@@ -8,6 +8,7 @@
 
 #include "core/random.h"
 #include "data/jsonl.h"
+#include "data/utf8.h"
 #include "data_files.h"
 
 TestSuite(jsonl, .init = test_begin, .fini = test_end);

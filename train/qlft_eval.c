@@ -16,10 +16,10 @@ qlft_status qlft_eval(char **json_text, const qlft_config *c, const qlft_observe
     if (status == QLFT_OK) status = plan_make(&r, run_largest_batch(&r));
     if (status == QLFT_OK) status = run_reserve(&r);
     if (status == QLFT_OK) status = run_load(&r);
-    started = run_clock();
+    started = clock_seconds();
     if (status == QLFT_OK) status = trainer_eval(&r, r.batches, &loss, &supervised, &tokens);
     if (status == QLFT_OK) {
-        double seconds = run_clock() - started;
+        double seconds = clock_seconds() - started;
         json_t *result = json_pack("{s:f, s:o, s:I, s:I, s:I, s:f, s:f}", "loss", loss, "perplexity", json_real_or_null(exp(loss)), "samples",
                                    (json_int_t)dataset_size(r.data), "supervised_tokens", (json_int_t)supervised, "tokens", (json_int_t)tokens, "seconds",
                                    seconds, "tokens_per_second", seconds > 0.0 ? (double)tokens / seconds : 0.0);

@@ -120,12 +120,8 @@ static const char *const end_names[] = {"stop", "length", "interrupted"};
 static qlft_status answer_to(talk *t, const id_list *ids)
 {
     const qlft_config *c = t->r->config;
-    decode_options o = {{c->temperature, c->top_p, c->top_k, (uint64_t)c->seed},
-                        c->max_tokens,
-                        t->stops,
-                        t->stop_count,
-                        t->r->observer ? (const volatile int *)t->r->observer->stop : NULL};
-    double started = run_clock();
+    decode_options o = {{c->temperature, c->top_p, c->top_k, (uint64_t)c->seed}, c->max_tokens, t->stops, t->stop_count, run_stop_flag(t->r)};
+    double started = clock_seconds();
     int64_t shared = 0, drawn = 0;
     decode_end end;
     while (shared < t->fed.count && shared + 1 < ids->count && t->fed.ids[shared] == ids->ids[shared]) shared++;
@@ -143,7 +139,7 @@ static qlft_status answer_to(talk *t, const id_list *ids)
     t->end = end_names[end];
     t->tokens += drawn;
     t->prompt_tokens += ids->count - shared;
-    t->seconds += run_clock() - started;
+    t->seconds += clock_seconds() - started;
     return end == DECODE_STOPPED ? status_fail(QLFT_ESIGNAL, "stopped while generating") : QLFT_OK;
 }
 

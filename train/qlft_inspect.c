@@ -130,8 +130,7 @@ static qlft_status inspect_file(json_t *out, const char *path)
 {
     gguf g;
     safetensors s;
-    size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".gguf") == 0) {
+    if (name_ends_with(path, ".gguf")) {
         QLFT_TRY(gguf_open(&g, path));
         json_object_set_new(out, "kind", json_string("gguf"));
         add_gguf(out, &g);

@@ -180,7 +180,7 @@ static char *probe_summary(const run *r, const probe_output *o, const char *path
 {
     json_t *summary =
         json_pack("{s:o, s:o, s:I, s:I, s:i, s:f}", "out", json_string_or_null(path), "loss", json_real_or_null((double)o->loss), "tokens",
-                  (json_int_t)r->rows.count, "supervised_tokens", (json_int_t)r->rows.counted, "tensors", o->count, "seconds", run_clock() - r->started);
+                  (json_int_t)r->rows.count, "supervised_tokens", (json_int_t)r->rows.counted, "tensors", o->count, "seconds", clock_seconds() - r->started);
     if (summary && r->m->adapter) json_object_set_new(summary, "grad_norm", json_real_or_null((double)o->norm));
     char *text = summary ? json_dumps(summary, JSON_INDENT(1)) : NULL;
     json_decref(summary);

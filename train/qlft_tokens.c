@@ -19,23 +19,17 @@ typedef struct token_sink {
     qlft_status status;
 } token_sink;
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
 /* Where the tokenizer of a base lies: the file itself for GGUF and tokenizer files, the folder for weights. Yours. */
 static char *tokenizer_place(const char *base)
 {
-    return ends_with(base, ".safetensors") || ends_with(base, ".index.json") ? path_folder(base) : strdup(base);
+    return name_ends_with(base, ".safetensors") || name_ends_with(base, ".index.json") ? path_folder(base) : strdup(base);
 }
 
 /* vocab_size of config.json beside the tokenizer, or the rows of GGUF's embedding; 0 if nothing tells. */
 static qlft_status vocabulary_of(int64_t *out, const char *place)
 {
     *out = 0;
-    if (ends_with(place, ".gguf")) {
+    if (name_ends_with(place, ".gguf")) {
         gguf g;
         QLFT_TRY(gguf_open(&g, place));
         const gguf_tensor *embed = gguf_find_tensor(&g, "token_embd.weight");

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "lora/gguf_lora.h"
 #include "train/export.h"
 #include "train/report.h"
 
@@ -81,7 +80,7 @@ static qlft_status write_report(run *r, const history *h, const char *exit_text,
 static qlft_status finish(run *r, const history *h, const cursor *at, qlft_status ended, char **report_path)
 {
     char sha256[SHA256_HEX_BYTES] = "", exit_text[64] = "done", *why = strdup(qlft_last_error());
-    double started = run_clock();
+    double started = clock_seconds();
     bool stopped = ended == QLFT_ESIGNAL;
     if (stopped) snprintf(exit_text, sizeof exit_text, "interrupted at step %lld", (long long)at->step);
     qlft_status status = write_adapter(r, sha256);
@@ -90,7 +89,7 @@ static qlft_status finish(run *r, const history *h, const cursor *at, qlft_statu
         log_info("no adapter yet: %s", qlft_last_error());
         status = QLFT_OK;
     }
-    r->phases.save += run_clock() - started;
+    r->phases.save += clock_seconds() - started;
     if (status == QLFT_OK) status = write_report(r, h, exit_text, written ? sha256 : NULL, report_path);
     if (status == QLFT_OK && stopped) status = status_fail(QLFT_ESIGNAL, "%s", why ? why : "");
     free(why);

@@ -3,32 +3,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/log.h"
-
-double run_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool run_stopped(const run *r)
 {
     return r->observer && r->observer->stop && *r->observer->stop;
 }
 
-void run_progress_load(void *payload, int64_t done, int64_t total)
+const volatile int *run_stop_flag(const run *r)
 {
-    const run *r = payload;
-    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "load", done, total, "parts");
+    return r->observer ? (const volatile int *)r->observer->stop : NULL;
+}
+
+void run_progress(const run *r, const char *phase, int64_t done, int64_t total, const char *unit)
+{
+    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, phase, done, total, unit);
+}
+
+static void progress_load(void *payload, int64_t done, int64_t total)
+{
+    run_progress(payload, "load", done, total, "parts");
 }
 
 static void progress_tokenize(void *payload, int64_t done, int64_t total)
 {
-    const run *r = payload;
-    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "tokenize", done, total, "bytes");
+    run_progress(payload, "tokenize", done, total, "bytes");
 }
 
 qlft_status run_start(run *r, const qlft_config *c, const qlft_observer *observer)
@@ -36,7 +36,7 @@ qlft_status run_start(run *r, const qlft_config *c, const qlft_observer *observe
     memset(r, 0, sizeof *r);
     r->config = c;
     r->observer = observer;
-    r->started = run_clock();
+    r->started = clock_seconds();
     return qlft_config_check(c);
 }
 
@@ -157,7 +157,7 @@ static qlft_status open_set(run *r, dataset **out, batcher **batches, char **pat
 {
     const qlft_config *c = r->config;
     data_options o = data_options_of(r, cache, paths, count);
-    QLFT_TRY(dataset_open(out, &o, r->tok, progress_tokenize, r, r->observer ? (const volatile int *)r->observer->stop : NULL));
+    QLFT_TRY(dataset_open(out, &o, r->tok, progress_tokenize, r, run_stop_flag(r)));
     batch_options b = {c->batch, c->seq, training ? c->accum : 1, training && c->shuffle, c->packing, (uint64_t)c->seed};
     return batcher_open(batches, *out, &b);
 }
@@ -187,7 +187,7 @@ qlft_status run_open_data(run *r)
 {
     bool training = r->work == RUN_TRAIN;
     const qlft_config *c = r->config;
-    double started = run_clock();
+    double started = clock_seconds();
     char *cache = config_cache_folder(c);
     qlft_status status = QLFT_OK;
     if (c->format != FORMAT_TOKENS || training) {
@@ -203,7 +203,7 @@ qlft_status run_open_data(run *r)
     if (status == QLFT_OK && training) status = count_steps(r);
     if (status == QLFT_OK) warn_positions(r);
     free(cache);
-    r->phases.tokenize = run_clock() - started;
+    r->phases.tokenize = clock_seconds() - started;
     return status;
 }
 
@@ -289,10 +289,10 @@ static qlft_status load_adapter(run *r)
 
 qlft_status run_load(run *r)
 {
-    double started = run_clock();
-    QLFT_TRY(model_load(r->m, run_progress_load, r, r->observer ? (const volatile int *)r->observer->stop : NULL));
+    double started = clock_seconds();
+    QLFT_TRY(model_load(r->m, progress_load, r, run_stop_flag(r)));
     QLFT_TRY(load_adapter(r));
-    r->phases.load = run_clock() - started;
+    r->phases.load = clock_seconds() - started;
     r->phases.quantize = r->m->quantize_seconds;
     return QLFT_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 
+#include "core/clock.h"
 #include "data/dataset.h"
 #include "infer/kv_cache.h"
 #include "lora/peft.h"
@@ -66,8 +67,6 @@ typedef struct run {
     double started; /* clock at the start */
 } run;
 
-double run_clock(void); /* seconds, monotonic */
-
 qlft_status run_start(run *r, const qlft_config *c, const qlft_observer *observer);
 void run_close(run *r); /* accepts a zeroed one */
 
@@ -84,8 +83,10 @@ void run_bind(run *r, arena *a);
 /* Base weights, and the adapter's values: fresh, or those of --adapter. */
 qlft_status run_load(run *r);
 bool run_stopped(const run *r);
-/* A model_progress that tells the observer of phase "load". */
-void run_progress_load(void *payload, int64_t done, int64_t total);
+/* Tells the observer, if there is one that listens. */
+void run_progress(const run *r, const char *phase, int64_t done, int64_t total, const char *unit);
+/* What is non-zero when the run is to stop, for those who know no run; NULL: nothing can stop it. */
+const volatile int *run_stop_flag(const run *r);
 /* Micro-batch `b` as the model takes it. */
 model_batch run_model_batch(const batch *b, uint64_t micro_step);
 

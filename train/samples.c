@@ -85,12 +85,11 @@ qlft_status samples_answer(samples *s, run *r, bool after)
     decoder d;
     if (!r->choice.cache_tokens) return QLFT_OK;
     int count = tokenizer_stops(r->tok, stops, MAX_STOPS);
-    const decode_options o = {
-        {0.0, 1.0, 0, 0}, SAMPLE_TOKENS, stops, count < MAX_STOPS ? count : MAX_STOPS, r->observer ? (const volatile int *)r->observer->stop : NULL};
+    const decode_options o = {{0.0, 1.0, 0, 0}, SAMPLE_TOKENS, stops, count < MAX_STOPS ? count : MAX_STOPS, run_stop_flag(r)};
     QLFT_TRY(decoder_open(&d, r->m, &r->cache));
     qlft_status status = QLFT_OK;
     for (int64_t i = 0; i < s->prompts.count && status == QLFT_OK && !run_stopped(r); i++) {
-        if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "sample answers", i + 1, s->prompts.count, "rows");
+        run_progress(r, "sample answers", i + 1, s->prompts.count, "rows");
         if (!s->prompts.rows[i].error) status = answer(after ? &s->after[i] : &s->before[i], r, &d, &o, &s->prompts.rows[i]);
     }
     decoder_close(&d);

@@ -186,7 +186,7 @@ static qlft_status append_metrics(const char *out, const step_record *s)
 
 qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *supervised, int64_t *tokens)
 {
-    double sum = 0.0, started = run_clock();
+    double sum = 0.0, started = clock_seconds();
     int64_t counted = 0, all = 0;
     QLFT_TRY(batcher_start(batches, 0));
     int64_t count = batcher_micro_batches(batches);
@@ -198,9 +198,9 @@ qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *superv
         sum += model_loss(r->m, &b, false);
         counted += r->rows.counted;
         all += r->rows.count;
-        if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "eval", i + 1, count, "micro-batches");
+        run_progress(r, "eval", i + 1, count, "micro-batches");
     }
-    r->phases.eval += run_clock() - started;
+    r->phases.eval += clock_seconds() - started;
     *supervised = counted;
     if (tokens) *tokens = all;
     if (!counted) return status_fail(QLFT_EFORMAT, "the evaluation rows have no supervised token, so they have no loss; see `qlft tokens` on them");
@@ -211,9 +211,9 @@ qlft_status trainer_eval(run *r, batcher *batches, double *loss, int64_t *superv
 /* Evaluates if this step is to be and was not yet: a run that was stopped after its checkpoint, but before its evaluation, makes up for it. */
 static qlft_status eval_now(run *r, history *h, int64_t step)
 {
-    double started = run_clock();
+    double started = clock_seconds();
     if (step == 0 || step == r->steps) QLFT_TRY(samples_answer(&h->answers, r, step > 0));
-    r->phases.eval += run_clock() - started;
+    r->phases.eval += clock_seconds() - started;
     eval_record e = {step, 0, 0.0};
     bool due = step == 0 || step == r->steps || (r->config->eval_every && step % r->config->eval_every == 0);
     bool done = h->eval_count && h->evals[h->eval_count - 1].step >= step;
@@ -364,7 +364,7 @@ static qlft_status next_epoch(run *r, cursor *at)
 
 static qlft_status train_step(run *r, cursor *at, step_record *record)
 {
-    double started = run_clock();
+    double started = clock_seconds();
     window w = {0.0, 0, 0, false};
     QLFT_TRY(next_epoch(r, at));
     memset(r->m->gradients, 0, (size_t)r->m->parameters * sizeof(float));
@@ -372,13 +372,13 @@ static qlft_status train_step(run *r, cursor *at, step_record *record)
     int64_t left = batcher_micro_batches(r->batches) - at->micro_batch, count = left < r->config->accum ? left : r->config->accum;
     for (int64_t i = 0; i < count; i++) {
         QLFT_TRY(accumulate(r, at, &w));
-        if (r->observer && r->observer->progress && count > 1) r->observer->progress(r->observer->payload, "micro-batch", i + 1, count, "micro-batches");
+        if (count > 1) run_progress(r, "micro-batch", i + 1, count, "micro-batches");
     }
     QLFT_TRY(update(r, at, &w, record));
     at->step++;
     record->tokens = w.tokens;
     record->supervised_tokens = w.counted;
-    record->seconds = run_clock() - started;
+    record->seconds = clock_seconds() - started;
     return QLFT_OK;
 }
 
@@ -388,16 +388,16 @@ static void tell_step(const run *r, const step_record *s)
 {
     const qlft_metrics m = {s->step, r->steps, s->tokens, s->supervised_tokens, s->loss, s->grad_norm, s->lr, s->seconds};
     if (r->observer && r->observer->step) r->observer->step(r->observer->payload, &m);
-    if (r->observer && r->observer->progress) r->observer->progress(r->observer->payload, "train", s->step, r->steps, "steps");
+    run_progress(r, "train", s->step, r->steps, "steps");
 }
 
 static qlft_status save_now(run *r, const cursor *at, const history *h)
 {
-    double started = run_clock();
+    double started = clock_seconds();
     char *evals = evals_text(h);
     qlft_status status = evals ? checkpoint_save(r, at, evals) : status_fail(QLFT_ENOMEM, "out of memory");
     free(evals);
-    r->phases.save += run_clock() - started;
+    r->phases.save += clock_seconds() - started;
     return status;
 }
 
@@ -412,7 +412,7 @@ static void warn_first_loss(const run *r, const step_record *s)
 qlft_status trainer_run(run *r, cursor *at, history *h)
 {
     const qlft_config *c = r->config;
-    double started = run_clock();
+    double started = clock_seconds();
     qlft_status status = batcher_start(r->batches, at->epoch);
     if (status == QLFT_OK) status = eval_now(r, h, at->step);
     while (status == QLFT_OK && at->step < r->steps) {
@@ -429,7 +429,7 @@ qlft_status trainer_run(run *r, cursor *at, history *h)
         if (at->step == r->steps || (c->save_every && at->step % c->save_every == 0)) QLFT_TRY(save_now(r, at, h));
         status = eval_now(r, h, at->step);
     }
-    r->phases.train = run_clock() - started - r->phases.eval - r->phases.save;
+    r->phases.train = clock_seconds() - started - r->phases.eval - r->phases.save;
     if (status != QLFT_ESIGNAL) return status;
     QLFT_TRY(save_now(r, at, h));
     return status_fail(QLFT_ESIGNAL, "interrupted at step %lld of %lld; go on with --resume auto", (long long)at->step, (long long)r->steps);
